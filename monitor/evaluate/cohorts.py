@@ -13,7 +13,7 @@ from monitor.core.counts.cells import MAX_RATES, Counter, Int64s, decode_strata
 from monitor.core.counts.completeness import (
     MAX_JOINED_HOURS,
     MOST_IN,
-    PATIENCE,
+    SOME_IN,
     CohortState,
     longest_delay,
     mature,
@@ -139,9 +139,11 @@ class Cohorts:
         """Return the next hour to consume with labels, and its state; None while it must wait.
 
         No hour is skipped, not even one without requests, which is mature once it is complete. An
-        incomplete hour is consumed once its labels are overdue: most have come and twice the usual
-        delay has passed, or the horizon has. Otherwise a slice that nobody labels any more, or
-        audits that never come back, would hold back the tests of all others.
+        incomplete hour is consumed once its labels are overdue: half have come and the usual delay
+        has passed, or a quarter and twice that time, or the horizon has passed. Otherwise a slice
+        that nobody labels any more, or audits that never come back, would hold back the tests of
+        all others. While the usual delay is not known, half must have come and twice the longest
+        delay so far must have passed.
 
         Args:
             after: the hour before; None at the very beginning, which is the first known hour.
@@ -185,10 +187,15 @@ class Cohorts:
         """Return True when the missing labels of an hour need not be waited for any longer."""
         if hour < pane_of(watermark - horizon, Grain.HOUR):
             return True
-        if hour >= pane_of(watermark - self._patience(hour, horizon), Grain.HOUR):
+        shares = [
+            share
+            for delay, share in self._patience(hour, watermark)
+            if hour < pane_of(watermark - delay, Grain.HOUR)
+        ]
+        if not shares:
             return False
         labels = self._labels(hour + 1 - MAX_JOINED_HOURS, hour + 1)
-        return bool(mature(*labels, min(MOST_IN, threshold))[-1])
+        return bool(mature(*labels, min(*shares, threshold))[-1])
 
     def labels_due(self, watermark: int, horizon: int) -> int | None:
         """Return the end (pane index) of the hours whose labels had their usual delay, or None.
@@ -200,15 +207,30 @@ class Cohorts:
             return None
         return pane_of(watermark - usual, Grain.HOUR)
 
-    def _patience(self, hour: int, horizon: int) -> int:
-        """Return the microseconds that an hour's last labels are waited for once most are in."""
+    def _patience(self, hour: int, watermark: int) -> list[tuple[int, Fraction]]:
+        """Return how long an hour's last labels are waited for once each share of them is in.
+
+        In the first weeks the usual delay is that of the hours which are older than the longest
+        delay so far, because all their labels are in: younger hours show their quickest labels
+        alone. With labels that take one to five days, these are the hours of the first day once a
+        week has passed.
+        """
         usual = self._usual_delay(hour)
-        return horizon if usual is None else min(PATIENCE * usual, horizon)
+        longest = self._longest_delay(_FIRST) if usual is None else 0
+        if longest:
+            settled = pane_of(watermark - longest, Grain.HOUR)
+            usual = self._usual_delay_of(range(self._beginning or 0, settled))
+        if usual is not None:
+            return [(usual, MOST_IN), (2 * usual, SOME_IN)]
+        return [(2 * longest, MOST_IN)] if longest else []
 
     def _usual_delay(self, hour: int, since: int = _FIRST) -> int | None:
         """Return the usual label delay in the weeks before an hour (microseconds), or None."""
-        before = range(max(hour - _DELAYS_FROM, since), hour - _DELAYS_TO)
-        delays = [self._delays[earlier] for earlier in before if earlier in self._delays]
+        return self._usual_delay_of(range(max(hour - _DELAYS_FROM, since), hour - _DELAYS_TO))
+
+    def _usual_delay_of(self, hours: range) -> int | None:
+        """Return the usual label delay of these hours (microseconds), or None; see usual_delay."""
+        delays = [self._delays[hour] for hour in hours if hour in self._delays]
         return usual_delay(np.sum(delays, axis=0)) if delays else None
 
     def _longest_delay(self, since: int) -> int:

@@ -34,12 +34,14 @@ MAX_JOINED_HOURS = 24
 hold every window back until its horizon has passed."""
 
 
-MOST_IN = Fraction(1, 4)
-"""Completeness from which missing labels may be overdue. Below it all labelling stands still, and
-will go on later, so that deciding without its labels would help nobody."""
+MOST_IN = Fraction(1, 2)
+"""Completeness from which missing labels are overdue after their usual delay. So a slice that
+nobody labels any more, even with half of the traffic, makes the tests of no other slice later."""
 
-PATIENCE = 2
-"""Multiple of the usual delay after which missing labels are overdue."""
+SOME_IN = Fraction(1, 4)
+"""Completeness from which missing labels are overdue after twice their usual delay. Below it all
+labelling stands still, and will go on later, so that deciding without its labels would help
+nobody."""
 
 _SHORTEST_HOURS = 24.0
 """Shortest usual delay: labels state their own delays, and many are delivered once a day."""

@@ -124,17 +124,31 @@ def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:
     return group.reference == COMPLEMENT or group.reference in slices
 
 
-def of_references(values: npt.NDArray[_Number], reference: int | None) -> npt.NDArray[_Number]:
+def of_references(
+    values: npt.NDArray[_Number],
+    reference: int | None,
+    left_out: npt.NDArray[np.bool_] | None = None,
+) -> npt.NDArray[_Number]:
     """Return the counts of each slice's reference: a named slice, or the complement.
 
     Args:
         values: counts of every slice, shape (S, ...).
         reference: row of the common reference; None for the complements.
+        left_out: mask of slices that are in no complement, shape (S,); None for no slice.
 
     Returns:
         Array of the same shape; it must not be written to.
+
+    Example:
+        >>> of_references(np.array([1, 20, 300]), None).tolist()
+        [320, 301, 21]
+        >>> of_references(np.array([1, 20, 300]), None, np.array([False, True, False])).tolist()
+        [300, 301, 1]
     """
     if reference is None:
-        complements: npt.NDArray[_Number] = values.sum(axis=0) - values
+        counted = values if left_out is None else values.copy()
+        if left_out is not None:
+            counted[left_out] = 0
+        complements: npt.NDArray[_Number] = counted.sum(axis=0) - counted
         return complements
     return np.broadcast_to(values[reference], values.shape)

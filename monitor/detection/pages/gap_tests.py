@@ -113,18 +113,21 @@ class HourlyGaps:
         if self.metric.labelled:
             self.begin_day()
 
-    def _pair_counts(self, cohort: SliceCohort) -> PairCounts:
+    def _pair_counts(self, cohort: SliceCohort, left_out: Bools | None) -> PairCounts:
         """Return trials and hits of slice and reference; arm a should have the higher rate.
 
         Labels are compared only where nearly all are in, in both arms: an hour without labels of
         auto_serve would look like one in which nobody was served.
         """
         n, k = trials(cohort, self.metric)
-        n_rest, k_rest = (of_references(counts, self.reference)[self.rows] for counts in (n, k))
+        left_out = left_out if self.metric.labelled else None
+        n_rest, k_rest = (
+            of_references(counts, self.reference, left_out)[self.rows] for counts in (n, k)
+        )
         pairs = PairCounts(n[self.rows], k[self.rows], n_rest, k_rest)
         if self.metric.labelled:
             responses = Responses(cohort.requested, cohort.received)
-            complete = responses.whole & responses.references(self.reference).whole
+            complete = responses.whole & responses.references(self.reference, left_out).whole
             pairs = pairs.only(complete[self.rows])
         return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
 
@@ -156,19 +159,22 @@ class HourlyGaps:
 
 
 def add_hour(
-    hour: Sequence[tuple[HourlyGaps, SliceCohort]], cluster_size: float = 1
+    hour: Sequence[tuple[HourlyGaps, SliceCohort]],
+    cluster_size: float = 1,
+    left_out: Bools | None = None,
 ) -> list[Bools]:
     """Add an hour to several tests at once, and return the mask of slices compared in each.
 
     Args:
         hour: the gaps or ratios of each metric, and the cohort.
         cluster_size: the largest number of dependent decisions; log e is divided by it.
+        left_out: mask of slices whose labels are missing: they are in no complement, shape (S,).
 
     Returns:
         The mask of comparable slices of each test, shape (P,).
     """
     gaps = [hourly_gaps for hourly_gaps, _ in hour]
-    all_pairs = [hourly_gaps._pair_counts(cohort) for hourly_gaps, cohort in hour]
+    all_pairs = [hourly_gaps._pair_counts(cohort, left_out) for hourly_gaps, cohort in hour]
     comparable = [counts.comparable for counts in all_pairs]
     if not any(rows.any() for rows in comparable):
         return comparable

@@ -289,7 +289,8 @@ class GroupTests:
         """Add a cohort to ``binned`` and ``today``; return its outcome counts, shape (S, J)."""
         outcomes = self._plans_of_day().outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
-        self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
+        references = of_references(outcomes, reference, self._left_out)
+        self.binned = self.binned + np.stack([outcomes, references])
         self.today = cohort if self.today is None else self.today + cohort
         return outcomes
 
@@ -304,6 +305,18 @@ class GroupTests:
         today = 0 if self.today is None else self.today.decisions
         decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
         return decided
+
+    @property
+    def _left_out(self) -> Bools:
+        """Return True for slices that no complement contains today, shape (S,).
+
+        Their labels were missing, or not requested as stated, in the days before. The mask is
+        fixed for the day, because a bet on a gap sums up its decisions.
+        """
+        past = self.ready
+        requests = _label_requests(past.decisions, past.labelled, past.requested, past.layout)
+        labelled = Responses(past.requested, past.received).enough & requests.as_stated
+        return ~labelled
 
     @property
     def _responses(self) -> Responses:
@@ -321,8 +334,7 @@ class GroupTests:
         if today is not None:
             decisions, labelled = decisions + today.decisions, labelled + today.labelled
             asked = asked + today.requested
-        expected = decisions.sum(axis=3) @ past.layout.audit
-        return Requests(np.maximum(asked, labelled.sum(axis=(2, 3))), expected)
+        return _label_requests(decisions, labelled, asked, past.layout)
 
     def _bet_levels(self, counts: Floats) -> None:
         if not self.levels:
@@ -343,7 +355,9 @@ class GroupTests:
         tested = [
             gaps for gaps in compared_gaps if not gaps.hourly.metric.labelled or _labels_all(layout)
         ]
-        compared_pairs = add_hour([(gaps.hourly, cohort) for gaps in tested], self.divisor)
+        left_out = self._left_out if self.labels else None
+        hour = [(gaps.hourly, cohort) for gaps in tested]
+        compared_pairs = add_hour(hour, self.divisor, left_out)
         for gaps, compared in zip(tested, compared_pairs, strict=True):
             if gaps.hourly.metric in HIT_ROUTES:
                 pairs = np.flatnonzero(compared)
@@ -360,11 +374,12 @@ class GroupTests:
         if not due.any():
             return
         plans, responses, requests = self._plans_of_day().gaps, self._responses, self._requests
+        left_out = self._left_out
         used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
-            reference_responses = responses.references(gaps.hourly.reference)
-            reference_requests = requests.references(gaps.hourly.reference)
+            reference_responses = responses.references(gaps.hourly.reference, left_out)
+            reference_requests = requests.references(gaps.hourly.reference, left_out)
             may_bet = (
                 responses.enough
                 & reference_responses.enough
@@ -451,6 +466,14 @@ class GroupTests:
         return all(
             streams.get(name) == keys for name, keys in now.items() if name.startswith("gap.")
         )
+
+
+def _label_requests(
+    decisions: Floats, labelled: Floats, requested: Floats, layout: Layout
+) -> Requests:
+    """Return requested labels by slice and route, and the number that audit rates predict."""
+    expected = decisions.sum(axis=3) @ layout.audit
+    return Requests(np.maximum(requested, labelled.sum(axis=(2, 3))), expected)
 
 
 def _hourly_name(name: str) -> str:

@@ -3,7 +3,8 @@
 An unlabelled decision is bet on with its forecast. Without labels, a bet depends on the forecast
 alone, whose own labels grow old. That is harmless while nearly all labels come, but a guess for a
 slice that nobody labels any more. Such an arm is not bet on until its labels are back. Missing
-labels say nothing about their values, so waiting is valid.
+labels say nothing about their values, so waiting is valid. From the next day on, such a slice is
+left out of the complements of all others, which are compared with the labelled rest meanwhile.
 
 Arms whose labels are not requested as often as the decisions say are not bet on either, because all
 bets weigh a label by that probability. Under a correct sampler such an arm is skipped with a
@@ -47,11 +48,10 @@ class Responses:
     requested: npt.NDArray[np.number[Any]]
     received: npt.NDArray[np.number[Any]]
 
-    def references(self, reference: int | None) -> Responses:
-        """Return the labels of each slice's reference: one slice, or its complement (None)."""
-        return Responses(
-            *(of_references(labels, reference) for labels in (self.requested, self.received))
-        )
+    def references(self, reference: int | None, left_out: Bools | None = None) -> Responses:
+        """Return the labels of each slice's reference; see :func:`declared.of_references`."""
+        labels = (self.requested, self.received)
+        return Responses(*(of_references(counts, reference, left_out) for counts in labels))
 
     @property
     def enough(self) -> Bools:
@@ -79,11 +79,10 @@ class Requests:
     asked: Floats
     expected: Floats
 
-    def references(self, reference: int | None) -> Requests:
-        """Return the requests of each slice's reference: one slice, or its complement (None)."""
-        return Requests(
-            *(of_references(labels, reference) for labels in (self.asked, self.expected))
-        )
+    def references(self, reference: int | None, left_out: Bools | None = None) -> Requests:
+        """Return the requests of each slice's reference; see :func:`declared.of_references`."""
+        requests = (self.asked, self.expected)
+        return Requests(*(of_references(counts, reference, left_out) for counts in requests))
 
     @property
     def as_stated(self) -> Bools:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ class Played:
         days: of event time.
         false: crossings of streams whose contract was kept: days since the world began, and the
             stream.
-        found: days from the breach to the first crossing of a stream in breach; None if none did.
+        found: days from the breach until the evaluator said that a stream in breach had crossed,
+            the wait for labels included; None if none did.
         told: days from the fault to the first time that labels of a faulty slice were reported.
         wrongly_told: slices that were reported though nothing was wrong with them.
     """
@@ -141,6 +143,7 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
     days = world.labelling.days
     text = _settings(world)
     told: list[tuple[float, LabelsAtFault]] = []
+    crossings: dict[Stream, _Crossing] = {}
     with Pipeline(folder, (1, PARTITIONS), text=text, stream__clock="live") as pipeline:
         pipeline.clock.seconds = START / 1e6
         pipeline.worker()
@@ -152,12 +155,15 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
             snapshot = pipeline.snapshot()
             faults = decode(snapshot).contracts[0].labels_at_fault if snapshot else ()
             told += [((now - START) / DAY, one) for one in faults]
-        return _judged(world, list(_crossings(pipeline)), told)
+            for stream, crossed in _crossings(pipeline):
+                crossings.setdefault(stream, _Crossing(crossed, (now - START) / DAY))
+        return _judged(world, crossings, told)
 
 
 def _settings(world: LabelWorld) -> str:
     """Live, and with the contract's window alone: the others would take most of the time."""
     text = settings_text(RawEvents(world).world, exact=False).replace('clock = "history"\n', "")
+    text = text.replace('horizon = "7d"', 'horizon = "30d"')  # the default
     return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =')
 
 
@@ -167,15 +173,31 @@ def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float]]:
             yield Stream.parse(key), (at - START) / DAY
 
 
+class _Crossing(NamedTuple):
+    """Days since the world began: the hour that crossed, and when the evaluator said so."""
+
+    crossed: float
+    said: float
+
+
 def _judged(
     world: LabelWorld,
-    crossings: list[tuple[Stream, float]],
+    crossings: Mapping[Stream, _Crossing],
     told: list[tuple[float, LabelsAtFault]],
 ) -> Played:
     since = world.labelling.gap_from
     breached, faulty = _slices(world.breached), _slices(world.faulty)
-    true = [at for one, at in crossings if at > since and _beyond(one, breached)]
-    false = [(at, one.key) for one, at in crossings if at <= since or not _beyond(one, breached)]
+    right_streams = {
+        stream
+        for stream, crossing in crossings.items()
+        if crossing.crossed > since and _beyond(stream, breached)
+    }
+    true = [crossings[stream].said for stream in right_streams]
+    false = [
+        (crossing.crossed, stream.key)
+        for stream, crossing in crossings.items()
+        if stream not in right_streams
+    ]
     right = [day for day, one in told if one.slice in faulty]
     return Played(
         world.labelling.days,

@@ -115,6 +115,23 @@ def _known(sizes: Sizes) -> Iterable[LabelWorld]:
     unasked = replace(make(0.075), gaps={1: 0.30}, gap_from=day, skips=(loses(0, 1, day),))
     name = f"600 a day are not audited any more; another's gap .30 from day {day}"
     yield LabelWorld(name, unasked, breached=(1,), faulty=(0,))
+    for name, part in (("loses all", 1.0), ("loses half of", 0.5)):
+        quarter = replace(make(0.25), gaps={1: 0.30}, gap_from=day + 8)
+        yield LabelWorld(
+            f"a quarter of the traffic {name} its audits; another's gap .30 from day {day + 8}",
+            replace(quarter, lost=(loses(0, part, day),)),
+            breached=(1,),
+            faulty=(0,),
+        )
+    slow = replace(opened, slow=(1, 5), days=opened.days + 8)
+    yield LabelWorld(
+        f"labels take 1 to 5 days, 8 % never come; gap .30 from day {day}",
+        replace(slow, lost=scattered),
+        breached=(0,),
+    )
+    stopped = replace(slow, gaps={1: 0.30}, gap_from=day + 4, lost=(loses(0, 1, day),))
+    name = f"labels take 1 to 5 days, a slice's stop; another's gap .30 from day {day + 4}"
+    yield LabelWorld(name, stopped, breached=(1,), faulty=(0,))
     seldom = replace(make(), skips=(loses(0, 0.4, day),))
     yield LabelWorld("audited at .03 where .05 is said", seldom, faulty=(0,))
     hard = replace(make(), gaps={0: 0.13}, lost=(skips_reviews(0, 0.3, 0, ready=True),))

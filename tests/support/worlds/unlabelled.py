@@ -81,6 +81,7 @@ class Labelling:
         lost: faults of the labelling.
         skips: faults of the requests: requested labels that are not requested after all.
         late: days that labels of a slice take longer.
+        slow: fewest and most days that a label takes; None for six hours on average.
         scores: P(score band | not ready) and P(score band | ready).
         alike: decisions of a cluster, which differ in nothing but their ids and label requests.
         a_day: decisions.
@@ -94,6 +95,7 @@ class Labelling:
     lost: tuple[Drawn, ...] = ()
     skips: tuple[Drawn, ...] = ()
     late: dict[int, float] = field(default_factory=dict)
+    slow: tuple[float, float] | None = None
     scores: tuple[tuple[float, ...], tuple[float, ...]] = EXACT
     alike: int = 1
     a_day: int = 20_000
@@ -127,7 +129,7 @@ class Labelling:
             come = come & ~lost(draws)
         says = np.flatnonzero(come)
         extra = np.array([self.late.get(one, 0.0) for one in range(len(self.shares))])
-        delay = rng.exponential(USUAL_DELAY * HOUR, len(says)) + extra[row[says]] * DAY
+        delay = self._delays(rng, len(says)) + extra[row[says]] * DAY
         said_at = at[says] + delay.astype(np.int64)
         order = np.argsort(said_at, kind="stable")
         names = tuple(f"s{one:02d}" for one in range(len(self.shares)))
@@ -139,6 +141,12 @@ class Labelling:
             version=np.zeros(size, np.int64), says=says[order], said_at=said_at[order],
             labelled=np.ones(len(says), np.int64), ready=ready[says[order]].astype(np.int64),
         )  # fmt: skip
+
+    def _delays(self, rng: np.random.Generator, labels: int) -> Floats:
+        """Microseconds from a decision to its label."""
+        if self.slow is None:
+            return rng.exponential(USUAL_DELAY * HOUR, labels)
+        return rng.uniform(*self.slow, labels) * DAY
 
     def _bands(self, rng: np.random.Generator, ready: npt.NDArray[np.bool_]) -> Ints:
         """The score band of each decision."""

@@ -179,14 +179,15 @@ def usual(site: Site, days: int, bucket: int = 4, lost: int = 0) -> None:
         site.answered(hour, 200 - lost, bucket=bucket)
 
 
-def test_labels_are_waited_for_twice_as_long_as_they_take() -> None:
-    """Labels come within a day. Of one hour a tenth never does: two days later it is overdue."""
+@pytest.mark.parametrize(("answered", "days"), [(180, 1), (100, 1), (99, 2), (50, 2)])
+def test_labels_are_waited_for_as_long_as_they_take_or_twice(answered: int, days: int) -> None:
+    """Labels come within a day. Of one hour a tenth never does: a day later it is overdue."""
     site = Site()
     usual(site, 30)
     hour = 24 * 30
     site.asked(hour, 200)
-    site.answered(hour, 180)
-    overdue = (hour + 1) * HOUR + 2 * DAY
+    site.answered(hour, answered)
+    overdue = (hour + 1) * HOUR + days * DAY
     assert list(site.turns(overdue - 1, after=hour - 1)) == []
     assert list(site.turns(overdue, after=hour - 1))[:1] == [(hour, CONSUMED)]
 
@@ -202,11 +203,27 @@ def test_labels_of_a_team_that_stands_still_are_waited_for() -> None:
     assert list(site.turns(24 * 40 * HOUR, after=hours[0] - 1)) == []
 
 
-def test_where_delays_are_not_known_labels_are_waited_for_to_the_horizon() -> None:
+@pytest.mark.parametrize(
+    ("bucket", "requests", "days"),
+    [(0, 200, 1), (4, 200, 1), (5, 200, 3), (7, 200, 28), (4, 20, 2), (5, 20, 6)],
+)
+def test_in_the_first_weeks_as_long_is_waited_as_the_labels_so_far_tell(
+    bucket: int, requests: int, days: int
+) -> None:
+    """A tenth of the labels never comes. One day has too few labels to tell their usual delay."""
+    site = Site()
+    for hour in range(24 * days + 1):
+        site.asked(hour, requests if hour in (0, 24 * days) else 0)
+        site.answered(hour, 9 * requests // 10 if hour in (0, 24 * days) else 0, bucket=bucket)
+    assert list(site.turns(days * DAY + HOUR - 1)) == []
+    assert list(site.turns(days * DAY + HOUR)) == [(0, CONSUMED)]
+
+
+def test_where_fewer_than_a_quarter_are_in_the_first_weeks_wait_for_the_horizon() -> None:
     site = Site()
     for hour in range(24 * 35):
         site.asked(hour, 200)
-        site.answered(hour, 180, bucket=7)
+        site.answered(hour, 49)
     assert list(site.turns(HORIZON)) == []
     assert list(site.turns(HORIZON + HOUR)) == [(0, CONSUMED)]
 
