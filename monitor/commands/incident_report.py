@@ -60,7 +60,8 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "limit", _limit_words(incident)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
-    yield "since", moment(incident.since)
+    yield "crossed the limit", moment(incident.since)
+    yield "probably began", _optional(incident.began)
     yield "noticed", moment(incident.noticed_at)
     yield "resolved", _optional(incident.resolved_at)
     yield "shown first", _value_text(incident.first, incident.behind)

@@ -296,7 +296,7 @@ crossing = Table(
     Column("hour", BigInteger, nullable=False),
     Column("live", Boolean, nullable=False),
     *_columns(BigInteger, "crossed_at", "latest"),
-    Column("resolved_at", BigInteger),
+    *_nullable(BigInteger, "resolved_at", "began"),
     comment="Streams that crossed their limit, by event time; id is gap-free.",
 )
 Index(
@@ -318,6 +318,7 @@ incident = Table(
     *_nullable(
         BigInteger,
         "first_at",
+        "began",
         "versions_changed_at",
         "settings_changed_at",
         "snapshot",

@@ -361,6 +361,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "ends of calendar spans; whole days for what is to come",
         "PublishedValue.at ShownIncident.versions_changed_at ShownIncident.resolvable_at",
+        "ShownIncident.began",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.PAGE, "an incident comes with the cohort that crosses",
@@ -651,6 +652,7 @@ _INCIDENTS = (
     *rows_for(
         Surface.INCIDENT, Rule.PERIOD, _AS_SHOWN,
         "ValueReport.at IncidentReport.versions_changed_at IncidentReport.resolvable_at",
+        "IncidentReport.began",
     ),
     *rows_for(
         Surface.INCIDENT, Rule.DECLARED, "by the settings, as a Snapshot shows it",

@@ -82,6 +82,7 @@ class IncidentReport:
         share: of the excess that it accounts for, in words.
         inherited: shown slices that are only worse since they contain that slice, or lie in it.
         since: event time of the end of the cohort that first crossed.
+        began: the day on which the change probably began: an estimate; None where it is not known.
         noticed_at: wall clock of the evaluation that opened it.
         resolved_at: event time; None while it is not resolved.
         first: what was shown when it first crossed.
@@ -112,6 +113,7 @@ class IncidentReport:
     share: Share | None
     inherited: tuple[str, ...]
     since: datetime
+    began: datetime | None
     noticed_at: datetime
     resolved_at: datetime | None
     first: ValueReport | None
@@ -156,6 +158,7 @@ def report(
         share=page.share,
         inherited=page.inherited,
         since=to_datetime(incident.opened_at),
+        began=_optional_time(page.began),
         noticed_at=to_datetime(incident.opened_wall),
         resolved_at=_optional_time(incident.resolved_at),
         first=_value_report(page.first),

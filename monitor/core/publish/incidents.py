@@ -78,6 +78,7 @@ class Incident:
             be refined until the incident is over.
         share: share of the excess in that slice; None if unknown.
         first: first shown value of the slice; None while nothing was shown.
+        began: estimated time of the change that made it cross; None if unknown, as for a ticket.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without a change.
         settings_changed_at: when settings changed in that time; None without a change.
@@ -97,6 +98,7 @@ class Incident:
     slice: str | None
     share: Share | None = None
     first: PublishedValue | None = None
+    began: int | None = None
     versions_changed_at: int | None = None
     settings_changed_at: int | None = None
     snapshot: int | None = None

@@ -395,6 +395,8 @@ class ShownIncident:
             not. It does not page until then.
         first: what was shown of the slice when it first crossed; None where that is withheld.
         latest: what is shown of it now.
+        began: start of the day on which the change probably began: an estimate; None where the
+            slice is withheld, or for a ticket.
         stage: the stage of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without.
@@ -431,6 +433,7 @@ class ShownIncident:
     behind: Behind | None = None
     limit: ShownLimit | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
+    began: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,8 +182,8 @@ class GroupTests:
 
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
-    ) -> list[Stream]:
-        """Bet on one hour's cohort; reset and return the streams that cross.
+    ) -> dict[Stream, float]:
+        """Bet on one hour's cohort; reset the streams that cross, and return their changes' ages.
 
         Args:
             hour: pane index, later than all before.
@@ -198,7 +198,10 @@ class GroupTests:
         self._bet_hour(cohort, layout)
         if self.labels:
             self._bet_gaps(np.all(self._decisions_since_bet() >= BATCH, axis=0))
-        return [stream for watch in self.watches.values() for stream in watch.cross()]
+        crossed: dict[Stream, float] = {}
+        for watch in self.watches.values():
+            crossed |= watch.cross()
+        return crossed
 
     # Beginning and end of a day.
 

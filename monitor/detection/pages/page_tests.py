@@ -93,13 +93,13 @@ class PageAdvance:
     """Results of advancing the page tests by one hour's cohort.
 
     Attributes:
-        crossed: streams that page now.
+        crossed: streams that page now, each with the estimated days since its change.
         ended: the ISO week that ended before this cohort, or None.
         listed: the weekly list of that week, or None.
         use_cases: the cohort as each contract sees it, by name, for the advisory detectors.
     """
 
-    crossed: tuple[Stream, ...]
+    crossed: Mapping[Stream, float]
     ended: WeekEnd | None = field(compare=False, repr=False)
     listed: tuple[Stream, ...] | None
     use_cases: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
@@ -262,26 +262,26 @@ class PageTests:
 
     def _advance(self, cohort: HourCohort, use_cases: Mapping[str, WatchedUseCase]) -> PageAdvance:
         size = max(self.settings.cluster_size, cohort.cluster_size or 1)
-        crossed: list[Stream] = []
+        crossed: dict[Stream, float] = {}
         for contract in self.settings.contracts:
-            crossed += self._contract(contract, cohort.hour, use_cases[contract.name], size)
+            crossed |= self._contract(contract, cohort.hour, use_cases[contract.name], size)
         self.history.note(cohort.hour, self._steps())
         ended = self._week_end()
         listed = _weekly_list([week for week in (ended, cohort.other_week) if week is not None])
-        return PageAdvance(tuple(crossed), ended, listed, use_cases)
+        return PageAdvance(crossed, ended, listed, use_cases)
 
     def _contract(
         self, contract: Contract, hour: int, use_case: WatchedUseCase, cluster_size: float
-    ) -> list[Stream]:
+    ) -> dict[Stream, float]:
         self.rates[contract.name] = use_case.rates
         layout = Layout.for_rates(use_case.rates, self.settings.coding)
-        crossed: list[Stream] = []
+        crossed: dict[Stream, float] = {}
         for group in contract.group_bys:
             tests, cohort = self._group(contract, group.name), use_case.cohorts.get(group.name)
             if cohort is None:
                 tests.enter(hour, layout, cluster_size)
             else:
-                crossed += tests.advance(hour, cohort, layout, cluster_size)
+                crossed |= tests.advance(hour, cohort, layout, cluster_size)
         return crossed
 
     def _week_end(self) -> WeekEnd | None:

@@ -76,15 +76,20 @@ class StreamGroup:
         self.mixture.bet(rows, log_e, weights, cluster_size)
         self.week.mixture.bet(rows, log_e, weights, cluster_size)
 
-    def cross(self) -> list[Stream]:
-        """Reset the evidence of the streams that page now, and return these streams."""
+    def cross(self) -> dict[Stream, float]:
+        """Reset the evidence of the streams that page now; return the age of each one's change.
+
+        The age is the estimated time since the change, in days.
+        """
         if self._steps is not None:  # no bet since the crossed streams began anew
-            return []
+            return {}
         statistic = self.mixture.statistic()
         rows = budget.crossed(statistic, self.weights)
+        ages = self.mixture.age[rows].tolist()
         self.mixture.reset(rows)
         self._steps = budget.evidence(np.where(rows, -np.inf, statistic), self.weights)
-        return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
+        places = np.flatnonzero(rows).tolist()
+        return {self.streams[row]: age for row, age in zip(places, ages, strict=True)}
 
     def evidence(self) -> Int64s:
         """Return each stream's progress towards a page, as steps 0 to 4, shape (J,)."""

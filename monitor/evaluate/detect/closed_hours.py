@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from monitor.core.counts.completeness import CohortState
@@ -143,11 +143,11 @@ class ConsumedHour:
 
     Attributes:
         cohort: the frozen cohort.
-        crossed: streams that cross in this hour.
+        crossed: streams that cross in this hour, each with the days since its change.
     """
 
     cohort: FrozenCohort
-    crossed: tuple[Stream, ...] = ()
+    crossed: Mapping[Stream, float] = field(default_factory=dict)
 
 
 def _keys(fleet: PageTests) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from monitor.core.contract import Metric
-from monitor.core.time import Grain, pane_start
+from monitor.core.time import DAY, Grain, pane_start
 from monitor.detection.pages.streams import Stream
 from monitor.store.evaluator.stored_detection import (
     Crossing,
@@ -83,10 +83,16 @@ class Crossings:
             crossing for key, crossing in standing if Stream.parse(key).metric.labelled is labels
         ]
 
-    def cross(self, streams: Sequence[Stream], hour: int, change: StepChanges) -> None:
-        """Open a crossing per stream, or refresh its unresolved one; record it in ``change``."""
-        for stream in streams:
-            self._cross(stream, hour, change)
+    def cross(self, ages: Mapping[Stream, float], hour: int, change: StepChanges) -> None:
+        """Open a crossing per stream, or refresh its unresolved one; record it in ``change``.
+
+        Args:
+            ages: the streams that crossed, each with the estimated days since its change.
+            hour: the cohort that crossed.
+            change: receives the changes.
+        """
+        for stream, age in ages.items():
+            self._cross(stream, age, hour, change)
 
     def resolve(self, crossing: Crossing, at: int, change: StepChanges) -> None:
         """Resolve a crossing at an instant of event time; record it in ``change``."""
@@ -106,14 +112,15 @@ class Crossings:
             self._end(crossing, ends[crossing.id])
         return DetectionChange(resolved={number: ends[number] for number in sorted(ends)})
 
-    def _cross(self, stream: Stream, hour: int, change: StepChanges) -> None:
+    def _cross(self, stream: Stream, age: float, hour: int, change: StepChanges) -> None:
         at = pane_start(hour + 1, Grain.HOUR)
         if (crossing := self.standing.get(stream.key)) is not None:
             change.refresh(crossing, at)
             self.standing[stream.key] = replace(crossing, latest=at)
             return
         ended = None if self.live else at
-        opened = Crossing(self.next_id, stream.key, hour, self.live, at, at, ended)
+        began = at - round(age * DAY)
+        opened = Crossing(self.next_id, stream.key, hour, self.live, at, at, ended, began)
         self.next_id += 1
         change.opened[opened.id] = opened
         if ended is None:

@@ -223,8 +223,13 @@ class _Draft:
                     continue
                 incident = self._incident_of(contract, metric, cause)
                 if incident is None:
+                    begun = (self.book.crossings[number].began for number in ids)
                     self._open_incident(
-                        IncidentKind.BREACH, cause, at, crossings=tuple(sorted(ids))
+                        IncidentKind.BREACH,
+                        cause,
+                        at,
+                        began=min((began for began in begun if began is not None), default=None),
+                        crossings=tuple(sorted(ids)),
                     )
                 else:
                     self._change(
@@ -379,6 +384,8 @@ class _Draft:
         kind: IncidentKind,
         cause: BreachCause,
         at: int,
+        *,
+        began: int | None = None,
         crossings: tuple[int, ...] = (),
         streams: tuple[str, ...] = (),
     ) -> None:
@@ -394,6 +401,7 @@ class _Draft:
             group_by=cause.group_by,
             slice=cause.slice,
             share=cause.share,
+            began=began,
             versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
             settings_changed_at=_last_change_before(self.extras.settings_changed_at, at),
             crossings=crossings,

@@ -185,6 +185,7 @@ class ShownIncidents:
             inherited=self._inherited(view),
             first=incident.first,
             latest=self.value(view),
+            began=None if incident.began is None else incident.began - incident.began % DAY,
             stage=_stage(published.row, incident.metric),
             **self._versions(published, incident),
             resolvable_at=self._resolvable_at(view, published),

@@ -75,6 +75,7 @@ class Crossing:
         crossed_at: end of that hour.
         latest: the last crossing while it is unresolved.
         resolved_at: None while it is unresolved.
+        began: estimated time of the change that made it cross; None if unknown.
     """
 
     id: int
@@ -84,6 +85,7 @@ class Crossing:
     crossed_at: int
     latest: int
     resolved_at: int | None = None
+    began: int | None = None
 
     def stood(self, at: int) -> bool:
         """Return True if the crossing was live and unresolved after the cohorts up to ``at``."""

@@ -47,6 +47,7 @@ class Played:
             stream.
         found: days from the breach until the evaluator said that a stream in breach had crossed,
             the wait for labels included; None if none did.
+        off: days from the breach to the estimated change of the stream that crossed first.
         told: days from the fault to the first time that labels of a faulty slice were reported.
         wrongly_told: slices that were reported though nothing was wrong with them.
     """
@@ -54,6 +55,7 @@ class Played:
     days: int
     false: list[tuple[float, str]]
     found: float | None
+    off: float | None
     told: float | None
     wrongly_told: list[str]
 
@@ -155,8 +157,8 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
             snapshot = pipeline.snapshot()
             faults = decode(snapshot).contracts[0].labels_at_fault if snapshot else ()
             told += [((now - START) / DAY, one) for one in faults]
-            for stream, crossed in _crossings(pipeline):
-                crossings.setdefault(stream, _Crossing(crossed, (now - START) / DAY))
+            for stream, crossed, began in _crossings(pipeline):
+                crossings.setdefault(stream, _Crossing(crossed, (now - START) / DAY, began))
         return _judged(world, crossings, told)
 
 
@@ -167,17 +169,19 @@ def _settings(world: LabelWorld) -> str:
     return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =')
 
 
-def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float]]:
+def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float, float]]:
+    query = sa.text("SELECT stream, crossed_at, began FROM crossing")
     with pipeline.engine.connect() as connection:
-        for key, at in connection.execute(sa.text("SELECT stream, crossed_at FROM crossing")):
-            yield Stream.parse(key), (at - START) / DAY
+        for key, at, began in connection.execute(query):
+            yield Stream.parse(key), (at - START) / DAY, (began - START) / DAY
 
 
 class _Crossing(NamedTuple):
-    """Days since the world began: the hour that crossed, and when the evaluator said so."""
+    """Days since the world began: the hour that crossed, when that was said, the change itself."""
 
     crossed: float
     said: float
+    began: float
 
 
 def _judged(
@@ -192,7 +196,7 @@ def _judged(
         for stream, crossing in crossings.items()
         if crossing.crossed > since and _beyond(stream, breached)
     }
-    true = [crossings[stream].said for stream in right_streams]
+    true = sorted((crossings[stream].said, crossings[stream].began) for stream in right_streams)
     false = [
         (crossing.crossed, stream.key)
         for stream, crossing in crossings.items()
@@ -202,7 +206,8 @@ def _judged(
     return Played(
         world.labelling.days,
         sorted(false),
-        min(true) - since if true else None,
+        true[0][0] - since if true else None,
+        true[0][1] - since if true else None,
         min(right) - world.since if right else None,
         sorted({one.slice for _, one in told} - faulty),
     )

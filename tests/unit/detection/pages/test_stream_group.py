@@ -79,10 +79,10 @@ def test_a_stream_pages_at_its_weight_and_begins_anew() -> None:
     watch.bet(np.arange(3), bets(3, 0.0) + (edge + np.array([1e-9, -1e-9, 1]))[:, None], 1)
     week = None if watch.week is None else watch.week.mixture.statistic()
     assert watch.evidence().tolist() == [4, 3, 4]
-    assert watch.cross() == [STREAMS[0], STREAMS[2]]
+    assert watch.cross() == pytest.approx({STREAMS[0]: 1, STREAMS[2]: 1}), "a day old at most"
     assert np.isneginf(watch.mixture.statistic()).tolist() == [True, False, True]
     assert watch.mixture.pending.tolist() == [0, 0, 0]
-    assert watch.cross() == []
+    assert watch.cross() == {}
     assert watch.week is not None
     assert watch.week.mixture.statistic() == pytest.approx(week), "the list goes on"
     watch.enter(MONDAY + 24)
