@@ -15,6 +15,7 @@ from monitor.commands.options import Command, incident_argument, settings_option
 from monitor.core.publish.act_input import ActInput, checked_act_input, sentence
 from monitor.core.publish.act_input import closing as checked_closing
 from monitor.core.publish.annotations import Outcome
+from monitor.core.publish.recurrence import recurrence
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
 from monitor.store.evaluator import stored_incidents
@@ -145,9 +146,10 @@ def show(number: int, path: Path, *, as_json: bool) -> None:
     """
     with opened(path) as (_, engine):
         report = one_report(engine, number, SystemClock().now())
-    if as_json:
-        click.echo(msgspec.json.encode(report))
-        return
-    console().print(details(report))
+        if as_json:
+            click.echo(msgspec.json.encode(report))
+            return
+        again = recurrence(report, all_reports(engine, SystemClock().now(), resolved=True))
+    console().print(details(report, again))
     if report.acts:
         console().print(acts_table(report.acts))

@@ -41,10 +41,15 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
     )  # fmt: skip
 
 
-def details(incident: IncidentReport) -> Table:
-    """Return a grid of names and texts: all facts of an incident, without acts."""
+def details(incident: IncidentReport, again: str = "") -> Table:
+    """Return a grid of names and texts: all facts of an incident, without acts.
+
+    Args:
+        incident: the incident.
+        again: how often it came before, in words.
+    """
     grid = Table.grid(padding=(0, 2))
-    for name, text in _lines(incident):
+    for name, text in (*_lines(incident), ("again", again)):
         if text:
             grid.add_row(Text(name), Text(text))
     return grid
