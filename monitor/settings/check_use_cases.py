@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import combinations, pairwise
+from math import prod
 from unicodedata import normalize
 
-from monitor.core.contract import COMPLEMENT
+from monitor.core.contract import COMPLEMENT, GroupBy
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.time import WINDOWS
 from monitor.settings.problems import Problems, join, problem, shown, unknown
@@ -219,16 +220,26 @@ def _check_own_limits(use_case: UseCase, key: str, allowed: AllowLists) -> None:
             raise problem(
                 limit_key, "sets no limit; add one such as max_tpr_gap = 0.05, or remove it"
             )
-        levels = {"min_tpr", "max_fpr"}
-        if own_limits.to_core().slice == group.reference and not levels & {
-            n for n, _ in own_limits.numbers
-        }:
+        on_gaps = {name for name, _ in own_limits.numbers} - {"min_tpr", "max_fpr"}
+        on_levels = len(on_gaps) < len(own_limits.numbers)
+        if on_gaps and own_limits.slice and _is_mirrored(group, allowed):
+            text = (
+                f"the two slices of {group.name} are compared with each other: one gap, one limit"
+            )
+            raise problem(f"{limit_key}.slice", f"{text}: one gap, one limit; leave slice out")
+        if own_limits.to_core().slice == group.reference and not on_levels:
             text = f"{shown(own_limits.slice)} is the reference of its group-by, which has no gap"
             raise problem(
                 f"{limit_key}.slice", f"{text}; limit the slices that are compared with it"
             )
     core_limits = [own_limits.to_core() for own_limits in use_case.limit]
     _check_unique([f"{core.group_by} {core.slice}".strip() for core in core_limits], key)
+
+
+def _is_mirrored(group: GroupBy, allowed: AllowLists) -> bool:
+    """Return True where each of two slices is the complement of the other."""
+    slices = prod(len(allowed[name]) for name in group.attributes)
+    return group.reference == COMPLEMENT and slices == 2  # noqa: PLR2004 - a pair
 
 
 def _example(attributes: Sequence[str], allowed: AllowLists) -> str:

@@ -137,7 +137,7 @@ def test_a_ratio_is_above_0_and_below_1(ratio: str) -> None:
 
 OWN = (
     '[{ group_by = ["channel"], max_tpr_gap = 0.05 },'
-    ' { group_by = ["channel"], slice = "channel=chat", max_tpr_gap = 0.20 }]'
+    ' { group_by = ["channel"], slice = "channel=chat", min_tpr = 0.20 }]'
 )
 
 
@@ -148,7 +148,7 @@ def test_limits_of_slices_are_numbers_of_the_contract() -> None:
     assert "own_limits" in api.contract_numbers(one)
     other = use_case(**{name: OWN.replace("0.20", "0.15")})
     assert api.contract_numbers(one) != api.contract_numbers(other)
-    assert one.to_core().limits_of("channel", "channel=chat").max_tpr_gap == Fraction("0.20")
+    assert one.to_core().limits_of("channel", "channel=chat").min_tpr == Fraction("0.20")
 
 
 def test_limits_of_slices_are_printed_so_that_they_load_again(tmp_path: Path) -> None:
@@ -179,6 +179,10 @@ def test_limits_of_slices_are_printed_so_that_they_load_again(tmp_path: Path) ->
         (
             '{ group_by = ["language"], slice = "language=en", max_tpr_gap = 0.1 }',
             r"limit\[0\]\.slice: .*is the reference of its group-by, which has no gap",
+        ),
+        (
+            '{ group_by = ["channel"], slice = "channel=chat", min_tpr = 0.5, max_tpr_gap = 0.3 }',
+            r"limit\[0\]\.slice: the two slices of channel .*one gap, one limit; leave slice out",
         ),
     ],
 )
