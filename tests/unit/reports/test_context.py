@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from monitor.reports.planners.scorecard import DIMENSIONS, scorecard
 from published_lesson import hidden
 from released_rows import WEEK, facts_of, released, report_of
 
@@ -18,7 +19,6 @@ from monitor.core.publish.snapshot import GroupTable, Period, ShownGap, ShownRat
 from monitor.reports import AttributeFacts
 from monitor.reports.planners.criteria import criteria, forced_fpr, precision
 from monitor.reports.planners.representation import representation
-from monitor.reports.planners.scorecard import DIMENSIONS, scorecard
 from monitor.reports.planners.standardised import standardised
 from monitor.reports.sections import context, labels_and_changes
 from monitor.reports.weekly_report import WeeklyReport

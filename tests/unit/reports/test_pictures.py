@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from monitor.reports.planners.gap_history import MOST_SLICES, gap_histories
 from released_rows import WEEK, facts_of, released, report_of
 
 from monitor.core.contract import Metric, State
@@ -14,7 +15,6 @@ from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport, as_html, as_markdown
 from monitor.reports.document import document
-from monitor.reports.planners.gap_history import MOST_SLICES, gap_histories
 from monitor.reports.sections import pictures
 
 
