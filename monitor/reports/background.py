@@ -204,6 +204,7 @@ METHOD = (
     " that, weekly verdicts do not.",
     "No verdict says that there is no gap. The annex has the smallest gap that this week could"
     " find.",
+    "A slice with a hidden number has no row in the tables of the annex that need it.",
     "A blocked request gets no label, so TPR and FPR say nothing about it.",
     "Rates describe decisions, not persons, and explain no cause.",
     "The status page has the flips of matched probes, and the access log who read numbers. Blind"

@@ -164,7 +164,7 @@ def _breaches(release: Release) -> Requirement:
     ]
     if not open_ids:
         return Requirement(name, Finding.MET, "No breach is without an outcome.")
-    incidents = "Incident" if len(open_ids) == 1 else "Incidents"
-    return Requirement(
-        name, Finding.BROKEN, f"{incidents} without an outcome: {', '.join(open_ids)}."
-    )
+    why = f"Incidents without an outcome: {', '.join(open_ids)}."
+    if len(open_ids) == 1:
+        why = f"Incident {open_ids[0]} has no outcome."
+    return Requirement(name, Finding.BROKEN, why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from monitor.core.contract import Verdict
+from monitor.core.contract import State, Verdict
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import TERMS, slice_name
 from monitor.core.publish.incidents import Stand
@@ -47,7 +47,8 @@ def _row(
     yield metric_cell.metric.value
     yield rate_text(metric_cell.rate)
     yield _reference_text(metric_cell, trend)
-    chart = charts.gap_strip(metric_cell, scale) if metric_cell.gap else None
+    drawn = metric_cell.gap or metric_cell.state is State.SUPPRESSED
+    chart = charts.gap_strip(metric_cell, scale) if drawn else None
     yield TableCell(gap_text(metric_cell.gap), chart=chart)
     yield limits_cell(metric_cell)
     yield verdict_cell(judged)
@@ -80,12 +81,12 @@ _LIMITS = {
 
 
 def limits_cell(metric_cell: Cell) -> str:
-    """Return the limits of a cell as short text, such as ``gap <= 10, rate >= 45 %``."""
+    """Return the limits of a cell as short text, such as ``gap <= 10; rate >= 45 %``."""
     texts = (
         _LIMITS[kind][0].format(round(_LIMITS[kind][1] * limit, 6))
         for kind, limit in metric_cell.limits.items()
     )
-    return ", ".join(texts) or NONE
+    return "; ".join(texts) or NONE
 
 
 def verdict_cell(judged: Judged) -> TableCell:
@@ -131,12 +132,14 @@ def not_measured(report: WeeklyReport) -> Section:
         (TableCell(why, Tone.UNSURE), _some(names), until or NONE)
         for (why, until), names in groups.items()
     )
+    tables = titled(table("why|slices|what helps", rows))
     decision = decide(report.release, report.zone)
-    reasons = () if decision.word is Word.UNDECIDED else decision.reasons(Finding.NOT_MEASURED)
-    section = Section((*reasons, *_waiting(report)), titled(table("why|slices|what helps", rows)))
-    if decision.reasons(Finding.NOT_MEASURED):
-        return section
-    return Section((*section.sentences, "Everything was measured and decided."))
+    reasons = (*decision.reasons(Finding.NOT_MEASURED), *_waiting(report))
+    if not reasons:
+        return Section(("Everything was measured and decided.",))
+    # Where the headline has the reasons already, the table alone says more.
+    said = tables and decision.word is Word.UNDECIDED
+    return Section(tuple(_waiting(report)) if said else reasons, tables)
 
 
 _MOST_NAMED = 12
