@@ -9,20 +9,20 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
-from monitor.core.publish.conclusion import LimitCheck, checks, limited
+from monitor.core.publish.conclusion import limited
 from monitor.core.publish.incidents import Stand
+from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY, UTC_ZONE
 from monitor.drawing.tables import Tone
+from monitor.reports.judged import Judged, judged_in
 from monitor.reports.weekly_report import of_release
 
 _NAMED = 3
-"""Number of checks that a requirement names; the tables list the rest."""
-_OPEN = (Verdict.INCONCLUSIVE, Verdict.INSUFFICIENT_SUPPORT)
+"""Number of checks that a reason names; the tables list the rest."""
 
 
 class Finding(enum.StrEnum):
@@ -101,9 +101,9 @@ def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     for table, window in of_release(release):
-        limit_checks = list(checks(table, window))
-        yield _limits(table.contract, limit_checks)
-        yield _measured(table.contract, limit_checks)
+        judged = list(judged_in(table, window))
+        yield _limits(table.contract, judged)
+        yield _measured(table.contract, judged)
         if any(metric.labelled for metric in limited(table)):
             yield _labels(table, window, zone)
     if not release.contracts:
@@ -121,28 +121,30 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     )
 
 
-def _limits(contract: str, limit_checks: Sequence[LimitCheck]) -> Requirement:
-    broken = [check for check in limit_checks if check.verdict is Verdict.FAIL]
-    why = f"Over the limit: {_names(broken)}." if broken else "No measured slice is over its limit."
+def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    broken = [
+        breach_text(judged.place.row.slice, judged.cell) for judged in judged_cells if judged.failed
+    ]
+    why = f"Over the limit: {_some(broken)}." if broken else "No measured slice is over its limit."
     finding = Finding.BROKEN if broken else Finding.MET
     return Requirement(f"{contract}: every limit is kept", finding, why)
 
 
-def _measured(contract: str, limit_checks: Sequence[LimitCheck]) -> Requirement:
+def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
     name = f"{contract}: every check is decided"
-    if not limit_checks:
+    checked = [judged for judged in judged_cells if judged.check]
+    if not checked:
         return Requirement(name, Finding.NOT_MEASURED, "There is nothing to check.")
-    undecided = [check for check in limit_checks if check.verdict in _OPEN]
+    undecided = [judged.short for judged in checked if judged.undecided]
     if not undecided:
-        return Requirement(name, Finding.MET, f"All {len(limit_checks)} checks are decided.")
-    tally = f"{len(undecided)} of {len(limit_checks)} checks"
-    return Requirement(name, Finding.NOT_MEASURED, f"Not decided, {tally}: {_names(undecided)}.")
+        return Requirement(name, Finding.MET, f"All {len(checked)} checks are decided.")
+    tally = f"{len(undecided)} of {len(checked)} checks"
+    return Requirement(name, Finding.NOT_MEASURED, f"Not decided, {tally}: {_some(undecided)}.")
 
 
-def _names(limit_checks: Sequence[LimitCheck]) -> str:
-    named = [f"{check.metric.value} of {check.name}" for check in limit_checks]
-    more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
-    return ", ".join(named[:_NAMED] + more)
+def _some(texts: Sequence[str]) -> str:
+    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*texts[:_NAMED], *more])
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:

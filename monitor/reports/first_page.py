@@ -9,6 +9,7 @@ from monitor.core.contract import State, Verdict
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import TERMS, slice_name
 from monitor.core.publish.incidents import Stand
+from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.release import ReleasedIncident
 from monitor.core.publish.snapshot import LimitKind
@@ -92,7 +93,8 @@ def limits_cell(metric_cell: Cell) -> str:
 def verdict_cell(judged: Judged) -> TableCell:
     """Return the verdict of a row in words, with its emphasis."""
     if judged.failed:
-        return TableCell("over the limit", Tone.BAD)
+        words = filter(None, ["over the limit", decides_text(judged.cell)])
+        return TableCell(": ".join(words), Tone.BAD)
     if judged.undecided:
         return TableCell(state_text(judged.cell.state), Tone.UNSURE)
     if judged.check is not None and judged.check.verdict is Verdict.PASS:
@@ -125,9 +127,9 @@ def not_measured(report: WeeklyReport) -> Section:
     groups: dict[tuple[str, str], list[str]] = {}
     for judged in judged_cells(report):
         if judged.undecided:
-            name = f"{report.named(judged.place.contract)}{judged.name}"
+            named = report.named(judged.place.contract)
             reason = state_text(judged.cell.state), judged.cell.until
-            groups.setdefault(reason, []).append(f"{name} ({judged.cell.metric.value})")
+            groups.setdefault(reason, []).append(f"{named}{judged.short}")
     rows = (
         (TableCell(why, Tone.UNSURE), _some(names), until or NONE)
         for (why, until), names in groups.items()
@@ -147,7 +149,7 @@ _MOST_NAMED = 12
 
 def _some(names: list[str]) -> str:
     more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return ", ".join(names[:_MOST_NAMED] + more)
+    return "; ".join(names[:_MOST_NAMED] + more)
 
 
 def _waiting(report: WeeklyReport) -> Iterator[str]:

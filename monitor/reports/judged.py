@@ -11,6 +11,7 @@ from monitor.core.publish.glossary import STATES, slice_name
 from monitor.core.publish.lines import RANKS, Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.sides import BAD
+from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.reports.weekly_report import WeeklyReport
 
 MOST_LISTED = 16
@@ -38,6 +39,11 @@ class Judged:
         return self.check.name if self.check else slice_name(self.place.row.slice)
 
     @property
+    def short(self) -> str:
+        """Metric and judged side, such as ``tpr of channel=chat``."""
+        return f"{self.cell.metric.value} of {self.name}"
+
+    @property
     def failed(self) -> bool:
         """True when the limit is broken."""
         return self.check is not None and self.check.verdict is Verdict.FAIL
@@ -48,15 +54,19 @@ class Judged:
         return self.check is not None and self.check.verdict in UNDECIDED
 
 
+def judged_in(contract: ContractTable, window: WindowTable) -> Iterator[Judged]:
+    """Yield every limited metric of every slice of a contract, with its check."""
+    by_cell = {(check.metric, check.slice): check for check in checks(contract, window)}
+    for place in places(contract, window):
+        for metric in limited(contract):
+            if metric in place.row.states:
+                yield Judged(place, cell(place, metric), by_cell.get((metric, place.row.slice)))
+
+
 def judged_cells(report: WeeklyReport) -> Iterator[Judged]:
-    """Yield every limited metric of every slice, with its check."""
+    """Yield every limited metric of every slice of a report, with its check."""
     for contract, window in report.windows():
-        by_cell = {(check.metric, check.slice): check for check in checks(contract, window)}
-        for place in places(contract, window):
-            for metric in limited(contract):
-                if metric in place.row.states:
-                    check = by_cell.get((metric, place.row.slice))
-                    yield Judged(place, cell(place, metric), check)
+        yield from judged_in(contract, window)
 
 
 def leading(report: WeeklyReport) -> list[Judged]:

@@ -69,4 +69,4 @@ def _named(title: str, judged: _Checks, keys: set[tuple[str, Metric, str]]) -> I
     names = [f"{key[1].value} of {key[2]}" for key in judged if key in keys]
     if names:
         more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        yield f"{title}: {', '.join(names[:_MOST_NAMED] + more)}."
+        yield f"{title}: {'; '.join(names[:_MOST_NAMED] + more)}."

@@ -103,7 +103,7 @@ def test_a_slice_that_all_others_are_worse_off_than_is_told_as_their_harm() -> N
 def test_a_hidden_slice_is_not_measured_and_no_breach() -> None:
     one = report(row("w=a", 0.0, State.WITHIN_CONTRACT), row("w=b", None))
     (made,) = first_page.not_measured(one).tables
-    assert {line[1].text for line in made.table.rows} == {"w=b (tpr), w=b (fpr)"}
+    assert {line[1].text for line in made.table.rows} == {"tpr of w=b; fpr of w=b"}
     assert document(one).word == "UNDECIDED"
     assert document(one).tone == "unsure"
     (listed,) = first_page.slices(one).tables
@@ -116,7 +116,7 @@ def test_changes_are_told_against_last_week_and_the_last_signed_report() -> None
     one = replace(report(good), before=last_week, last_signed=signed)
     first, second = since.change(one).sentences
     assert first.startswith(f"Last week ({WEEK.before.name}, revision 2): BLOCKED.")
-    assert "No longer over the limit: tpr of w=a, fpr of w=a." in first
+    assert "No longer over the limit: tpr of w=a; fpr of w=a." in first
     assert second.endswith("No verdict has changed.")
     worse = replace(report(bad), before=revision(WEEK.before, 1, good))
     assert "Newly over the limit: tpr of w=a" in since.change(worse).sentences[0]
