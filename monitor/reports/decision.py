@@ -23,6 +23,8 @@ from monitor.reports.weekly_report import of_release
 
 _NAMED = 3
 """Number of checks that a reason names; the tables list the rest."""
+NOT_DECIDED = "Not decided"
+"""Begin of the reason that names undecided checks, which page one lists anyway."""
 
 
 class Finding(enum.StrEnum):
@@ -139,7 +141,7 @@ def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
     if not undecided:
         return Requirement(name, Finding.MET, f"All {len(checked)} checks are decided.")
     tally = f"{len(undecided)} of {len(checked)} checks"
-    return Requirement(name, Finding.NOT_MEASURED, f"Not decided, {tally}: {_some(undecided)}.")
+    return Requirement(name, Finding.NOT_MEASURED, f"{NOT_DECIDED}, {tally}: {_some(undecided)}.")
 
 
 def _some(texts: Sequence[str]) -> str:

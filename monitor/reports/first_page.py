@@ -17,14 +17,21 @@ from monitor.core.publish.words import NONE, gap_text, percent, points, rate_tex
 from monitor.core.time import MINUTE
 from monitor.drawing import charts
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.decision import Finding, Word, decide
-from monitor.reports.judged import Judged, judged_cells, leading, state_text
+from monitor.reports.decision import NOT_DECIDED, Finding, decide
+from monitor.reports.judged import (
+    MOST_LISTED,
+    Judged,
+    judged_cells,
+    leading,
+    leading_total,
+    state_text,
+)
 from monitor.reports.layout import Section, titled
 from monitor.reports.planned import planned
 from monitor.reports.planners.trends import TrendLine
 from monitor.reports.weekly_report import WeeklyReport
 
-_COLUMNS = "slice|rate of|rate|reference|gap, points (95 % interval)|limit|verdict"
+_COLUMNS = "slice|metric|rate|reference|gap, points (95 % interval)|limit|verdict"
 
 
 def slices(report: WeeklyReport) -> Section:
@@ -108,6 +115,9 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
     metrics = dict.fromkeys(judged.cell.metric for judged in rows)
     names = "; ".join(f"{metric.value}: {TERMS[metric].name}" for metric in metrics)
     yield f"{names}. A gap above 0 means that the slice is worse off."
+    more = leading_total(report) - MOST_LISTED
+    if more > 0:
+        yield f"{more} more rows are in the annex, none of them worse."
     for contract, _ in report.windows():
         rest = Counter(
             judged.cell.metric.value
@@ -139,9 +149,9 @@ def not_measured(report: WeeklyReport) -> Section:
     reasons = (*decision.reasons(Finding.NOT_MEASURED), *_waiting(report))
     if not reasons:
         return Section(("Everything was measured and decided.",))
-    # Where the headline has the reasons already, the table alone says more.
-    said = tables and decision.word is Word.UNDECIDED
-    return Section(tuple(_waiting(report)) if said else reasons, tables)
+    return Section(
+        tuple(why for why in reasons if not tables or not why.startswith(NOT_DECIDED)), tables
+    )
 
 
 _MOST_NAMED = 12
@@ -199,9 +209,9 @@ def signatures(report: WeeklyReport) -> Section:
     signed = titled(table("signed by|at|revision|which is|note", rows))
     sentences = (
         f"Revision {report.revision.number}, SHA-256 {report.revision.digest}."
-        f" {'' if rows else 'Nobody has signed yet. '}"
-        f"To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
-        f"Owner of the use case: {_LINE} Fairness or privacy officer: {_LINE}",
+        f" To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
+        f"Owner of the use case: {_LINE}",
+        f"Fairness or privacy officer: {_LINE}",
     )
     return Section(sentences, signed)
 

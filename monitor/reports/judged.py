@@ -14,7 +14,7 @@ from monitor.core.publish.sides import BAD
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.reports.weekly_report import WeeklyReport
 
-MOST_LISTED = 16
+MOST_LISTED = 12
 """Number of rows on page one: more do not fit on one sheet with the rest of it."""
 UNDECIDED = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
 
@@ -71,12 +71,16 @@ def judged_cells(report: WeeklyReport) -> Iterator[Judged]:
 
 def leading(report: WeeklyReport) -> list[Judged]:
     """Return the rows of page one: broken limits, then the primary metric of every slice."""
-    rows = [
-        judged
-        for judged in judged_cells(report)
-        if judged.failed or judged.cell.metric is limited(judged.place.contract)[0]
-    ]
-    return sorted(rows, key=_rank)[:MOST_LISTED]
+    return sorted(filter(_is_leading, judged_cells(report)), key=_rank)[:MOST_LISTED]
+
+
+def leading_total(report: WeeklyReport) -> int:
+    """Return how many rows page one would have with space for all."""
+    return sum(map(_is_leading, judged_cells(report)))
+
+
+def _is_leading(judged: Judged) -> bool:
+    return judged.failed or judged.cell.metric is limited(judged.place.contract)[0]
 
 
 def _rank(judged: Judged) -> tuple[bool, int]:

@@ -103,7 +103,7 @@ def gaps(report: WeeklyReport) -> Section:
         for judged in judged_cells(report)
         if cell_key(judged) not in shown and judged.cell.rate is not None
     ]
-    columns = "slice|rate of|against|gap, points (95 % interval)|ratio|limit|verdict"
+    columns = "slice|metric|against|gap, points (95 % interval)|ratio|limit|verdict"
     listed = table(columns, (_gap_row(report, judged) for judged in rest))
     return Section((), (*titled(listed), *_heat_maps(report)))
 

@@ -24,7 +24,7 @@ def change(report: WeeklyReport) -> Section:
         sentences.append(_against(report, "Last signed report", report.last_signed))
     else:
         sentences.append("Last week's report is the last signed one.")
-    return Section(tuple(sentences))
+    return Section((" ".join(sentences),))
 
 
 def _against(report: WeeklyReport, title: str, revision: Revision | None) -> str:

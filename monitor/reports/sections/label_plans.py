@@ -17,7 +17,7 @@ from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport
 
 _COLUMNS = (
-    "slice|rate of|smallest gap found, points|verdict turns at, worst case"
+    "slice|metric|smallest gap found, points|verdict turns at, worst case"
     "|verdict turns at, even errors|audit next week|audits"
 )
 _Key = tuple[Named, Metric]

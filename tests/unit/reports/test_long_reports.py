@@ -53,7 +53,9 @@ def test_a_report_of_many_slices_shows_the_worst_and_is_no_larger_than_it_may_be
     sections = dict(document(one).sections)
     rates = sections["Annex: Rates"].tables[-1]
     assert rates.table.rows[1][0].text == f"w={SLICES - 1}"
-    leading = sections["Slices against their limits"].tables[0].table.rows
+    page_one = sections["Slices against their limits"]
+    leading = page_one.tables[0].table.rows
+    assert f"{SLICES - MOST_LISTED} more rows are in the annex" in page_one.sentences[0]
     assert leading[0][0].text == f"w={SLICES - 1}"
     assert len(leading) == MOST_LISTED
     assert "more are in the JSON and CSV files." in rates.notes[-1]
