@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import limited
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
@@ -160,15 +161,12 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 def _breaches(release: Release) -> Requirement:
     name = "every breach of the week has an outcome"
-    open_ids = [
-        f"{incident.id}"
+    without = [
+        f"incident {incident.id} ({incident.metric.value} of {slice_name(incident.slice)})"
         for incident in release.incidents
         if incident.kind is IncidentKind.BREACH
         and incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
     ]
-    if not open_ids:
+    if not without:
         return Requirement(name, Finding.MET, "No breach is without an outcome.")
-    why = f"Incidents without an outcome: {', '.join(open_ids)}."
-    if len(open_ids) == 1:
-        why = f"Incident {open_ids[0]} has no outcome."
-    return Requirement(name, Finding.BROKEN, why)
+    return Requirement(name, Finding.BROKEN, f"Without an outcome: {_some(without)}.")

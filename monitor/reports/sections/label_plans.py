@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from monitor.core.contract import Metric
 from monitor.core.publish.words import NONE, percent, points
@@ -23,17 +23,7 @@ _COLUMNS = (
 _Key = tuple[Named, Metric]
 
 
-class _PlannedLine(Protocol):
-    """Row of a planner about one labelled rate of a slice."""
-
-    @property
-    def of(self) -> Named: ...
-
-    @property
-    def metric(self) -> Metric: ...
-
-
-_Line = TypeVar("_Line", bound=_PlannedLine)
+_Line = TypeVar("_Line", DetectableLine, TippingLine, BudgetLine)
 
 
 def labels(report: WeeklyReport) -> Section:
