@@ -13,6 +13,7 @@ from monitor.reports.planned import planned
 from monitor.reports.planners.detectable import DetectableLine
 from monitor.reports.planners.label_budget import BudgetLine
 from monitor.reports.planners.published_rates import Named
+from monitor.reports.planners.tipping_point import TippingLine
 from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -21,17 +22,15 @@ _COLUMNS = (
     "|verdict turns at, even errors|audit next week|audits"
 )
 _Key = tuple[Named, Metric]
-
-
 _Line = TypeVar("_Line", DetectableLine, TippingLine, BudgetLine)
 
 
 def labels(report: WeeklyReport) -> Section:
     """Return a section with a row per slice and labelled rate, from three planners."""
     lines = planned(report)
-    found = _by_key(lines.detectable_gaps)
+    smallest = _by_key(lines.detectable_gaps)
     tipping, budget = _by_key(lines.tipping_points), _by_key(lines.label_budget)
-    keys = dict.fromkeys([*budget, *found, *tipping])
+    keys = dict.fromkeys([*budget, *smallest, *tipping])
     width = points(report.facts.interval_width).lstrip("+")
     sentence = (
         "Smallest gap found: a week like this one finds it in four weeks of five; smaller gaps are"
@@ -43,7 +42,7 @@ def labels(report: WeeklyReport) -> Section:
         (
             name_of(report, key[0]),
             key[1].value,
-            _value(found.get(key), _smallest),
+            _value(smallest.get(key), _smallest),
             _value(tipping.get(key), lambda line: _share(line.worst_case)),
             _value(tipping.get(key), lambda line: _share(line.even)),
             _value(budget.get(key), _audit_share),
