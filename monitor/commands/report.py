@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
 from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, as_pdf, bundle
+from monitor.reports.decision import Word, decide
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.records import RecordStore
@@ -36,6 +38,7 @@ from monitor.store.evaluator.weekly_releases import (
 )
 from monitor.store.exclusions import Exclusion, read_exclusions
 
+EXIT_NOT_APPROVED = 1
 _WEEK = "such as 2026-W47"
 _POLL_SECONDS = 1.0
 Files = Mapping[str, bytes]
@@ -120,11 +123,13 @@ def command(
     wait: float,
     path: Path,
 ) -> None:
-    """Write the fairness report of a closed week: what was tested, what failed, what is not known.
+    """Write the fairness report of a closed week: decision, slices, what was not measured.
 
     It is made from the Release that the evaluator stored when the week was over, or from a later
     revision, stored because more labels had arrived. It contains no number that the Release does
     not contain.
+
+    The exit code is 0 if the week is APPROVED, and 1 if it is BLOCKED or UNDECIDED.
 
     Example: slicewatch report --week 2026-W47 --format html,json --out reports
     """
@@ -142,6 +147,10 @@ def command(
             files = _bundle_file(engine, report, files)
     for file in _write_files(files, out):
         click.echo(f"{file}")
+    decision = decide(report.release, report.zone)
+    click.echo(f"{decision.word}: {decision.sentence}", err=True)
+    if decision.word is not Word.APPROVED:
+        sys.exit(EXIT_NOT_APPROVED)
 
 
 @command.command("sign")

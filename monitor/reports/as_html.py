@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from monitor import drawing
 from monitor.drawing.templates import document_template
-from monitor.reports.document import FIRST_PAGE, document
+from monitor.reports.document import document
 from monitor.reports.weekly_report import TABLES, WeeklyReport
 
 _TEMPLATE = "report.html.j2"
@@ -30,7 +30,6 @@ def render(report: WeeklyReport, home: str | None = None) -> str:
     return template.render(
         report=document(report),
         style=safe_style,
-        first_page=FIRST_PAGE,
         home=report.facts.status_url or None if home is None else home,
         links=tuple(_links(report)),
         dashboard_url=report.facts.dashboard_url,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from monitor.core.publish.release import Release, Signature
+from monitor.core.publish.release import OpenIncidents, Release, Signature
 from monitor.reports.changes import Changes, changes
 from monitor.reports.decision import Requirement, decide
 from monitor.reports.facts import ReportFacts
@@ -34,7 +34,9 @@ class ReportDocument:
         as_of: event time (microseconds) up to which decisions were complete when it was made.
         digest: SHA-256 of the bytes of the Release, in hexadecimal.
         compared_with: the week before and its revision; None where none is stored.
-        decision: APPROVED or BLOCKED.
+        last_signed: week and number of the last signed earlier revision; None where none is.
+        open_now: incidents of the newest Snapshot; None before the first.
+        decision: APPROVED, BLOCKED or UNDECIDED.
         requirements: of an approval.
         signatures: of the week.
         facts: of the settings.
@@ -49,6 +51,8 @@ class ReportDocument:
     as_of: int
     digest: str
     compared_with: tuple[str, int] | None
+    last_signed: tuple[str, int] | None
+    open_now: OpenIncidents | None
     decision: str
     requirements: tuple[Requirement, ...]
     signatures: tuple[SignatureLine, ...]
@@ -65,7 +69,8 @@ def render(report: WeeklyReport) -> bytes:
 
 def report_document(report: WeeklyReport) -> ReportDocument:
     """Return the ReportDocument of a report, the content of its JSON file."""
-    revision, before, decision = report.revision, report.before, decide(report.release, report.zone)
+    revision, before, signed = report.revision, report.before, report.last_signed
+    decision = decide(report.release, report.zone)
     return ReportDocument(
         week=revision.week,
         revision=revision.number,
@@ -73,6 +78,8 @@ def report_document(report: WeeklyReport) -> ReportDocument:
         as_of=revision.as_of,
         digest=revision.digest,
         compared_with=(before.week, before.number) if before else None,
+        last_signed=(signed.week, signed.number) if signed else None,
+        open_now=report.open_now,
         decision=decision.word,
         requirements=decision.requirements,
         signatures=signature_lines(report.signatures, revision.digest),

@@ -1,4 +1,4 @@
-"""Background to the numbers: use cases, labels, incidents, privacy, method."""
+"""Page two, what a report cannot say, and declared facts, incidents and findings of the annex."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from monitor.core.publish.limit_words import limits_text, needed_text, own_limit
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
 from monitor.core.publish.words import NONE, percent
-from monitor.core.time import MINUTE, to_datetime
-from monitor.drawing.tables import TableCell, Tone, mark, table
-from monitor.reports.decision import decide
+from monitor.core.time import to_datetime
+from monitor.drawing.tables import table
 from monitor.reports.facts import UseCaseFacts
+from monitor.reports.first_page import incident_row
 from monitor.reports.layout import Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -27,8 +27,7 @@ def use_cases(report: WeeklyReport) -> Section:
     for contract, _ in report.windows():
         rows = [*_contract(contract), *_declared(facts.get(contract.contract), contract)]
         tables += titled(table("what|as declared", rows), contract.contract)
-    why = ("The Release has no contract.",) if not tables else ()
-    return Section(why, tuple(tables))
+    return Section((), tuple(tables))
 
 
 def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
@@ -71,41 +70,20 @@ def attributes(report: WeeklyReport) -> Section:
     """Return a section that lists attributes with values, definition, source and purpose."""
     rows = (
         (
-            attribute.name,
+            f"{attribute.name} (special category)"
+            if attribute.special_category
+            else attribute.name,
             ", ".join(attribute.values),
             attribute.definition or "not given",
-            attribute.source,
-            attribute.known_error or "not given",
+            f"{attribute.source}; known error: {attribute.known_error or 'not given'}",
             attribute.purpose or "not given",
             attribute.approved_by or "nobody is named",
-            "yes" if attribute.special_category else "no",
         )
         for attribute in report.facts.attributes
     )
-    columns = "attribute|values|definition|source|known error|purpose|approved by|special category"
-    tables = titled(table(columns, rows))
-    if not tables:
-        return Section(("The settings list no attribute, so there are no slices.",))
-    return Section(("As in the settings when this report was written.",), tables)
-
-
-def sampling(report: WeeklyReport) -> Section:
-    """Return a section on how labels are sampled, with the share of requested labels that came."""
-    rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
-    sentences = (
-        "The router says with each decision how likely its label was to be requested. That"
-        f" probability is taken down to one of {rates}.",
-        "Rates weight every label by the decisions of its route and audit rate, so a"
-        " small share of audits does not bias them; it makes their intervals wider.",
-        f"A label is waited for {report.facts.horizon_days:g} days. Later ones make a new revision"
-        " of this report if at least k of a slice have come.",
+    return Section(
+        (), titled(table("attribute|values|definition|source|purpose|approved by", rows))
     )
-    rows = (
-        (contract.contract, slice_name(place.row.slice), percent(place.row.completeness))
-        for contract, window in report.windows()
-        for place in (total_place(contract, window),)
-    )
-    return Section(sentences, titled(table("contract|slice|requested labels that came", rows)))
 
 
 def findings(report: WeeklyReport) -> Section:
@@ -121,32 +99,22 @@ def findings(report: WeeklyReport) -> Section:
         for finding in report.release.findings
     )
     tables = titled(table("contract|slice|rate|what|in data to", rows))
-    if not tables:
-        return Section(("No drift and no other advisory finding of this week was published.",))
-    return Section(("Advice: none of these pages, and none of them decides.",), tables)
+    return Section(("Advice: no finding pages, and none decides.",) if tables else (), tables)
 
 
 def incidents(report: WeeklyReport) -> Section:
     """Return a section that lists incidents open in the week, with state and outcome."""
     rows = (
         (
-            TableCell(str(incident.id), link=f"/incidents/{incident.id}"),
+            *incident_row(report, incident),
             incident.severity.value if incident.severity else NONE,
-            incident.contract,
-            incident.metric.value,
-            slice_name(incident.slice),
-            report.moment(incident.since),
-            incident.state.value,
-            incident.outcome.value.replace("_", " ") if incident.outcome else "none yet",
+            incident.outcome.value.replace("_", " ") if incident.outcome else NONE,
             NONE if incident.resolved_at is None else report.moment(incident.resolved_at),
         )
         for incident in report.release.incidents
     )
-    columns = "incident|kind|contract|rate|slice|since|state|outcome|resolved"
-    tables = titled(table(columns, rows))
-    if not tables:
-        return Section(("No incident was open in this week.",))
-    return Section((f"{len(report.release.incidents)} open in this week.",), tables)
+    columns = "incident|contract|rate|slice|since|state|kind|outcome|resolved"
+    return Section((), titled(table(columns, rows)))
 
 
 def lost(report: WeeklyReport) -> Section:
@@ -157,10 +125,7 @@ def lost(report: WeeklyReport) -> Section:
         for part_table in tables_of(window)
         for fault, span in _faults(report, part_table)
     ]
-    tables = titled(table("contract|of|what|in", rows))
-    if not tables:
-        return Section(("No data of this week are known to be lost, and none are left out.",))
-    return Section(("Rates of these periods are of what is left.",), tables)
+    return Section((), titled(table("contract|of|what|in", rows)))
 
 
 def _faults(
@@ -169,32 +134,54 @@ def _faults(
     for period in periods(part_table):
         span = f"{report.moment(period.start)} to {report.moment(period.end)}"
         if period.data_lost:
-            yield "events were lost before they could be read, or may have been", span
+            yield "events are lost, or may be", span
         if period.excluded:
-            yield "tables are left out: their data were declared bad", span
+            yield "declared bad, and left out", span
 
 
 def _name(part_table: WindowTable | GroupTable) -> str:
     return part_table.group_by if isinstance(part_table, GroupTable) else "all decisions"
 
 
-def limitations(report: WeeklyReport) -> Section:
-    """Return a section that lists the known limitations that the settings register."""
-    end = report.release.end
+def cannot_say(report: WeeklyReport) -> Section:
+    """Return page two: limits of the method, hidden numbers, and known limitations."""
     rows = (
         (
             limitation.text,
             limitation.scope or "everything",
             limitation.restricted_use or NONE,
             limitation.owner,
-            _expiry(limitation.expires, end),
+            _expiry(limitation.expires, report.release.end),
         )
         for limitation in report.facts.limitations
     )
-    tables = titled(table("limitation|concerns|not to be used for|owner|look at it again", rows))
-    if not tables:
-        return Section(("The settings register no limitation ([[limitation]]).",))
-    return Section((), tables)
+    columns = "known limitation|concerns|not to be used for|owner|look at it again"
+    return Section((*METHOD, _sampling(report), *_hidden(report)), titled(table(columns, rows)))
+
+
+def _sampling(report: WeeklyReport) -> str:
+    rates = ", ".join(percent(rate) for rate in report.facts.audit_rates) or "none"
+    return (
+        f"Labels are requested at these rates: {rates}. Rates weight each label by the decisions of"
+        f" its route and audit rate. A label that comes after {report.facts.horizon_days:g} days"
+        " does not count."
+    )
+
+
+def _hidden(report: WeeklyReport) -> Iterator[str]:
+    """Yield a sentence per contract that counts its hidden numbers."""
+    for contract, window in report.windows():
+        states = [
+            state
+            for place in (total_place(contract, window), *places(contract, window))
+            for state in place.row.states.values()
+        ]
+        hidden = sum(state is State.SUPPRESSED for state in states)
+        yield (
+            f"{report.named(contract)}{hidden} of {len(states)} rates are hidden to protect"
+            f" privacy. Fewer than {contract.k} decisions or labels are behind each, or it would"
+            " give away another one. We do not say which."
+        )
 
 
 def _expiry(day: date | None, end: int) -> str:
@@ -204,89 +191,23 @@ def _expiry(day: date | None, end: int) -> str:
     return f"{day.isoformat()} (overdue)" if overdue else day.isoformat()
 
 
-def privacy(report: WeeklyReport) -> Section:
-    """Return a section with k and the number of hidden cells of each contract."""
-    sentences = [
-        "Hidden means that a number would rest on fewer than k decisions or labels, or would give"
-        " away another one that does. Which of them is not told, and a hidden cell has no number in"
-        " any format of this report.",
-        "All numbers are computed from the published tables of this week, which are the ones that"
-        " the status page shows: each was made once, and never changes.",
-    ]
-    rows = []
-    for contract, window in report.windows():
-        states = [
-            state
-            for place in (total_place(contract, window), *places(contract, window))
-            for state in place.row.states.values()
-        ]
-        hidden = sum(state is State.SUPPRESSED for state in states)
-        subject = "synthetic test conditions" if contract.synthetic else "people"
-        rows.append((contract.contract, f"{contract.k}", f"{hidden} of {len(states)}", subject))
-    tables = titled(table("contract|k|cells hidden|about", rows))
-    return Section(tuple(sentences), tables)
-
-
 METHOD = (
-    "Ready is the reviewers' judgement. Where reviewers err more often in one slice, its rates do.",
-    "Labels are taken to be missing at random within a route and audit rate.",
-    "Decisions are taken to be independent; many requests of one sender make intervals too narrow.",
-    "The limits are decisions of their owner. A gap within its limit can still be wrong, and one"
-    " beyond it can have a reason.",
-    "Only declared attributes are compared. What is not declared, or not known, is not tested.",
-    "Bounds of gaps hold together within one group-by, not across group-bys, contracts or weeks.",
-    "A week that is judged again and again is judged by chance at some time: pages, which bound"
-    " that, are listed under incidents.",
+    "Ready is the reviewers' judgement. Where reviewers err more often, so do the rates.",
+    "Missing labels are assumed to be missing at random within a route and audit rate.",
+    "Decisions are assumed to be independent. Many requests of one sender make intervals too"
+    " narrow.",
+    "A limit is its owner's decision. A gap within it can still be wrong; one beyond it can have a"
+    " reason.",
+    "Only declared attributes are compared. Who does not come here at all is in no rate.",
+    "95 % intervals hold together within one group-by, not across group-bys, contracts or weeks.",
+    "A slice that is judged every week is over its limit by chance at some time. Incidents bound"
+    " that, weekly verdicts do not.",
+    "No verdict says that there is no gap. The annex has the smallest gap that this week could"
+    " find.",
+    "A slice with a hidden number has no row in the tables of the annex that need it.",
+    "A blocked request gets no label, so TPR and FPR say nothing about it.",
     "Rates describe decisions, not persons, and explain no cause.",
+    "The status page has the flips of matched probes, and the access log who read numbers. Blind"
+    " reviews and the thresholds in use are not measured.",
 )
-"""Limits of the method, one sentence each."""
-
-
-def method(report: WeeklyReport) -> Section:
-    """Return the fixed section on the limits of the method."""
-    del report
-    return Section(METHOD)
-
-
-def decision(report: WeeklyReport) -> Section:
-    """Return a section with APPROVED or BLOCKED and the state of each requirement."""
-    outcome = decide(report.release, report.zone)
-    rows = (
-        (requirement.name, mark(requirement.met, "met", "MISSING"), requirement.why)
-        for requirement in outcome.requirements
-    )
-    sentences = (
-        f"{outcome.word}. {outcome.sentence}",
-        "It is a decision on these measurements alone; a signature meets no requirement.",
-    )
-    return Section(sentences, titled(table("requirement|state|what was found", rows)))
-
-
-def signatures(report: WeeklyReport) -> Section:
-    """Return a section that lists signatures, the SHA-256 to sign, and lines for signers."""
-    rows = [
-        (
-            signature.by,
-            report.moment(signature.at - signature.at % MINUTE),
-            str(signature.revision),
-            _revision_cell(report, signature.digest),
-            signature.note or NONE,
-        )
-        for signature in report.signatures
-    ]
-    tables = titled(table("signed by|at|revision|which is|note", rows))
-    digest = report.revision.digest
-    sentences = (
-        f"This is revision {report.revision.number}; SHA-256 of its Release: {digest}.",
-        "Nobody has signed yet." if not rows else "Signed so far:",
-        f"To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
-        "Owner of the use case: .................................... Date: ...............",
-        "Privacy or fairness officer: .................................... Date: ...............",
-    )
-    return Section(sentences, tables)
-
-
-def _revision_cell(report: WeeklyReport, digest: str) -> TableCell:
-    if digest == report.revision.digest:
-        return TableCell("this revision", Tone.GOOD)
-    return TableCell("NOT this revision: its numbers were others", Tone.BAD)
+"""Limits of the method and of this report."""

@@ -35,7 +35,7 @@ class ReleasedRevision:
     Attributes:
         as_of: event time (microseconds) up to which decisions were complete when it was made.
         digest: SHA-256 of its bytes, in hexadecimal.
-        decision: APPROVED or BLOCKED.
+        decision: APPROVED, BLOCKED or UNDECIDED.
     """
 
     number: int

@@ -6,7 +6,7 @@ differs from the first only if at least k of its labels changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State
@@ -18,12 +18,9 @@ from monitor.core.publish.snapshot import GroupTable, ShownGap, ShownRate
 from monitor.core.publish.words import NONE, gap_text, rate_text
 from monitor.drawing.tables import table
 from monitor.reports.decision import decide
-from monitor.reports.first_page import state_text
+from monitor.reports.judged import state_text
 from monitor.reports.layout import Section, titled
 from monitor.reports.weekly_report import WeeklyReport, of_release
-
-_LISTED = 200
-"""Number of changes that a page lists; the JSON file has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,40 +104,23 @@ def _key(place: Place, metric: Metric) -> _Key:
 
 
 def changed(report: WeeklyReport) -> Section:
-    """Return a section that lists changes since the earlier revision of the week."""
+    """Return a section that lists what changed of the rates that the earlier revision shows."""
     differences = changes(report)
     if differences is None:
-        return Section(("There is no earlier revision of this week that this one differs from.",))
-    word = decide(report.release).word
-    decision = (
-        f"It is {word}, as before."
-        if word == differences.decision
-        else f"It was {differences.decision}, and is {word} now."
+        return Section()
+    since = differences.since
+    shown = [change for change in differences.cells if change.before and change.before.rate]
+    sentence = (
+        f"Revision {since} was {differences.decision}."
+        f" {len(differences.cells) - len(shown)} rates that it did not show are not listed."
+        " A slice is published anew only if at least k of its labels changed."
     )
-    if not differences.cells:
-        no_change = f"No rate, gap or state is another one than in revision {differences.since}."
-        return Section((no_change, decision))
-    unlisted = len(differences.cells) - _LISTED
-    sentences = [
-        f"In {_cells(len(differences.cells))} a rate, a gap or a state is another one than in"
-        f" revision {differences.since}.",
-        "A slice is published anew only if at least k of its labels changed, so no change here is"
-        " one of a few.",
-        decision,
-    ]
-    if unlisted > 0:
-        sentences.append(f"The first {_LISTED} are listed; the JSON file has {unlisted} more.")
-    columns = f"contract|slice|rate|in revision {differences.since}|in this one|gap then|gap now"
-    rows = (row for change in differences.cells[:_LISTED] for row in _row(change))
-    return Section(tuple(sentences), titled(table(columns, rows)))
+    columns = f"contract|slice|rate|in revision {since}|in this one|gap then|gap now"
+    return Section((sentence,), titled(table(columns, map(_row, shown))))
 
 
-def _cells(count: int) -> str:
-    return "one cell" if count == 1 else f"{count:,} cells"
-
-
-def _row(change: Change) -> Iterator[tuple[str, ...]]:
-    yield (
+def _row(change: Change) -> tuple[str, ...]:
+    return (
         change.contract,
         slice_name(change.slice),
         change.metric.value,

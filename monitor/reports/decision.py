@@ -1,67 +1,100 @@
-"""Release decision of a week: APPROVED if every requirement is met, else BLOCKED.
+"""Decision on a week: BLOCKED if a limit is broken, UNDECIDED if anything is not measured.
 
 All requirements are measured. A signature meets none of them: it says who has read which revision.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
-from monitor.core.publish.conclusion import LimitCheck, checks, limited
+from monitor.core.publish.conclusion import limited
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
+from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY, UTC_ZONE
+from monitor.drawing.tables import Tone
+from monitor.reports.judged import Judged, judged_in
 from monitor.reports.weekly_report import of_release
 
 _NAMED = 3
-"""Number of checks that a requirement names; the tables list the rest."""
-_OVER = (Stand.CLOSED, Stand.RESOLVED, Stand.ACCEPTED)
+"""Number of checks that a reason names; the tables list the rest."""
+NOT_DECIDED = "Not decided"
+"""Begin of the reason that names undecided checks, which page one lists anyway."""
+
+
+class Finding(enum.StrEnum):
+    """Finding on one requirement."""
+
+    MET = "met"
+    BROKEN = "broken"
+    NOT_MEASURED = "not measured"
+
+
+class Word(enum.StrEnum):
+    """Decision on a week; only APPROVED approves it."""
+
+    APPROVED = "APPROVED"
+    BLOCKED = "BLOCKED"
+    UNDECIDED = "UNDECIDED"
+
+    @property
+    def tone(self) -> Tone:
+        """Emphasis of the word; a week that could not be measured does not look like a breach."""
+        return {
+            Word.APPROVED: Tone.GOOD,
+            Word.BLOCKED: Tone.BAD,
+            Word.UNDECIDED: Tone.UNSURE,
+        }[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Requirement of an approval: is it met, and why.
+    """Requirement of an approval: what was found, and why.
 
     Attributes:
         name: what is required.
-        met: whether it is.
-        why: what was found.
+        finding: met, broken, or not measured.
+        why: the facts behind the finding, as a sentence.
     """
 
     name: str
-    met: bool
+    finding: Finding
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class WeekDecision:
-    """Decision on a week: APPROVED if all requirements are met, else BLOCKED."""
+    """Decision on a week, from its requirements."""
 
     requirements: tuple[Requirement, ...]
 
     @property
-    def approved(self) -> bool:
-        """True when every requirement is met."""
-        return all(requirement.met for requirement in self.requirements)
-
-    @property
-    def word(self) -> str:
-        """APPROVED or BLOCKED."""
-        return "APPROVED" if self.approved else "BLOCKED"
+    def word(self) -> Word:
+        """BLOCKED if any requirement is broken, else UNDECIDED if any is not measured."""
+        findings = {requirement.finding for requirement in self.requirements}
+        if Finding.BROKEN in findings:
+            return Word.BLOCKED
+        return Word.UNDECIDED if Finding.NOT_MEASURED in findings else Word.APPROVED
 
     @property
     def sentence(self) -> str:
-        """Sentence with the number of requirements met or missing."""
-        total = len(self.requirements)
-        missing = sum(not requirement.met for requirement in self.requirements)
-        if not missing:
-            return f"All {total} requirements are met."
-        return f"{missing} of {total} requirements {'is' if missing == 1 else 'are'} missing."
+        """Reason for the word: what is broken, else what is not measured."""
+        decisive = {Word.BLOCKED: Finding.BROKEN, Word.UNDECIDED: Finding.NOT_MEASURED}
+        if self.word not in decisive:
+            return "Every limit is kept, and everything was measured."
+        return " ".join(self.reasons(decisive[self.word]))
+
+    def reasons(self, finding: Finding) -> tuple[str, ...]:
+        """Return the reasons of all requirements with this finding."""
+        return tuple(
+            requirement.why for requirement in self.requirements if requirement.finding is finding
+        )
 
 
 def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
@@ -71,66 +104,69 @@ def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     for table, window in of_release(release):
-        yield from _contract_requirements(table, window, zone)
-    yield _pages(release)
+        judged = list(judged_in(table, window))
+        yield _limits(table.contract, judged)
+        yield _measured(table.contract, judged)
+        if any(metric.labelled for metric in limited(table)):
+            yield _labels(table, window, zone)
+    if not release.contracts:
+        yield Requirement("a contract", Finding.NOT_MEASURED, "The Release has no contract.")
+    yield _breaches(release)
     yield Requirement(
         "no data of the week are lost",
-        not release.data_lost,
-        "events that could not be read are missing" if release.data_lost else "none are known",
+        Finding.NOT_MEASURED if release.data_lost else Finding.MET,
+        "Events of the week are lost, or may be." if release.data_lost else "No loss is known.",
     )
     yield Requirement(
         "no data of the week are left out",
-        not release.excluded,
-        "tables are left out" if release.excluded else "every table is complete",
+        Finding.NOT_MEASURED if release.excluded else Finding.MET,
+        "Data of the week are left out." if release.excluded else "No data are left out.",
     )
 
 
-def _contract_requirements(
-    table: ContractTable, window: WindowTable, zone: str
-) -> Iterator[Requirement]:
-    limit_checks = list(checks(table, window))
-    name = f"{table.contract}: every check is within its limit"
-    yield Requirement(
-        name,
-        bool(limit_checks) and all(check.verdict is Verdict.PASS for check in limit_checks),
-        "; ".join(_faults(limit_checks)) or f"all {len(limit_checks)} are",
-    )
-    if any(metric.labelled for metric in limited(table)):
-        yield _labels(table, window, zone)
+def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    broken = [
+        breach_text(judged.place.row.slice, judged.cell) for judged in judged_cells if judged.failed
+    ]
+    why = f"Over the limit: {_some(broken)}." if broken else "No measured slice is over its limit."
+    finding = Finding.BROKEN if broken else Finding.MET
+    return Requirement(f"{contract}: every limit is kept", finding, why)
 
 
-def _faults(limit_checks: Sequence[LimitCheck]) -> Iterator[str]:
-    if not limit_checks:
-        yield "there is nothing to check"
-    for verdict, meaning in (
-        (Verdict.FAIL, "outside the limit"),
-        (Verdict.INCONCLUSIVE, "undecided"),
-        (Verdict.INSUFFICIENT_SUPPORT, "not measured"),
-    ):
-        failing = [check for check in limit_checks if check.verdict is verdict]
-        if failing:
-            names = ", ".join(map(_named, failing[:_NAMED]))
-            more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-            yield f"{meaning}: {names}{more}"
+def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    name = f"{contract}: every check is decided"
+    checked = [judged for judged in judged_cells if judged.check]
+    if not checked:
+        return Requirement(name, Finding.NOT_MEASURED, "There is nothing to check.")
+    undecided = [judged.short for judged in checked if judged.undecided]
+    if not undecided:
+        return Requirement(name, Finding.MET, f"All {len(checked)} checks are decided.")
+    tally = f"{len(undecided)} of {len(checked)} checks"
+    return Requirement(name, Finding.NOT_MEASURED, f"{NOT_DECIDED}, {tally}: {_some(undecided)}.")
 
 
-def _named(check: LimitCheck) -> str:
-    return f"{check.metric.value} of {check.name}"
+def _some(texts: Sequence[str]) -> str:
+    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*texts[:_NAMED], *more])
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:
     name = f"{table.contract}: the labels of the week are released"
     if window.labelled is None or window.decisions is None:
-        return Requirement(name, False, "no labels of the week are released yet")
+        return Requirement(name, Finding.NOT_MEASURED, "No labels of the week are released yet.")
     late = window.labelled.end < window.decisions.end - DAY
-    return Requirement(name, not late, f"up to {moment_text(window.labelled.end, zone)}")
+    why = f"Labels are released up to {moment_text(window.labelled.end, zone)}."
+    return Requirement(name, Finding.NOT_MEASURED if late else Finding.MET, why)
 
 
-def _pages(release: Release) -> Requirement:
-    breaches = [incident for incident in release.incidents if incident.kind is IncidentKind.BREACH]
-    open_ids = [f"{breach.id}" for breach in breaches if breach.state not in _OVER]
-    if open_ids:
-        why = f"without an outcome: {', '.join(open_ids)}"
-    else:
-        why = f"{len(breaches)} in the week, none without one" if breaches else "there was none"
-    return Requirement("every breach of the week has an outcome", not open_ids, why)
+def _breaches(release: Release) -> Requirement:
+    name = "every breach of the week has an outcome"
+    without = [
+        f"incident {incident.id} ({incident.metric.value} of {slice_name(incident.slice)})"
+        for incident in release.incidents
+        if incident.kind is IncidentKind.BREACH
+        and incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
+    ]
+    if not without:
+        return Requirement(name, Finding.MET, "No breach is without an outcome.")
+    return Requirement(name, Finding.BROKEN, f"Without an outcome: {_some(without)}.")

@@ -1,179 +1,225 @@
-"""First page of the report in plain words: checks, failures, open questions, ways out."""
+"""Page one: every slice against its limit, what was not measured, open incidents, signatures."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from monitor.core.contract import Metric, State, Verdict
-from monitor.core.publish.conclusion import LimitCheck, checks, limited
-from monitor.core.publish.glossary import STATES, TERMS, slice_name
-from monitor.core.publish.limit_words import breach_text, limit_text
-from monitor.core.publish.lines import Cell, cell, places
-from monitor.core.publish.reasons import Place
-from monitor.core.publish.sides import BAD
-from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
-from monitor.core.publish.words import NONE
-from monitor.core.rates.gap_words import worse_off
-from monitor.core.time import WEEK
+from monitor.core.contract import State, Verdict
+from monitor.core.publish.conclusion import limited
+from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.incidents import Stand
+from monitor.core.publish.limit_words import decides_text
+from monitor.core.publish.lines import Cell
+from monitor.core.publish.release import ReleasedIncident
+from monitor.core.publish.snapshot import LimitKind
+from monitor.core.publish.words import NONE, gap_text, percent, points, rate_text
+from monitor.core.time import MINUTE
+from monitor.drawing import charts
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.decision import decide
+from monitor.reports.decision import NOT_DECIDED, Finding, decide
+from monitor.reports.judged import (
+    MOST_LISTED,
+    Judged,
+    judged_cells,
+    leading,
+    leading_total,
+    state_text,
+)
 from monitor.reports.layout import Section, titled
-from monitor.reports.ways_out import ways_out
+from monitor.reports.planned import planned
+from monitor.reports.planners.trends import TrendLine
 from monitor.reports.weekly_report import WeeklyReport
 
-_OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
+_COLUMNS = "slice|metric|rate|reference|gap, points (95 % interval)|limit|verdict"
 
 
-_WORST = 3
-"""Number of broken limits in the summary; :func:`what_failed` lists all of them."""
+def slices(report: WeeklyReport) -> Section:
+    """Return a section with one table: rate, reference, gap, limit and verdict of each slice."""
+    rows = leading(report)
+    if not rows:
+        return Section(("No limited rate of a slice is released.",))
+    scale = charts.gap_scale(charts.sizes(judged.cell for judged in rows))
+    weeks = [gap.week.partition("-")[2] for gap in planned(report).trends[0].weeks]
+    columns = _COLUMNS + (f"|gap in {', '.join(weeks)}" if weeks else "")
+    lines = zip(rows, planned(report).trends, strict=True)
+    listed = table(columns, (_row(report, judged, trend, scale) for judged, trend in lines))
+    return Section((" ".join(_meanings(report, rows)),), titled(listed))
 
 
-def in_short(report: WeeklyReport) -> Section:
-    """Return a section with decision, missing requirements, checks per contract and worst gaps."""
+def _row(
+    report: WeeklyReport, judged: Judged, trend: TrendLine, scale: float
+) -> Iterator[str | TableCell]:
+    metric_cell = judged.cell
+    yield f"{report.named(judged.place.contract)}{judged.name}"
+    yield metric_cell.metric.value
+    yield rate_text(metric_cell.rate)
+    yield _reference_text(metric_cell, trend)
+    drawn = metric_cell.gap or metric_cell.state is State.SUPPRESSED
+    chart = charts.gap_strip(metric_cell, scale) if drawn else None
+    yield TableCell(gap_text(metric_cell.gap), chart=chart)
+    yield limits_cell(metric_cell)
+    yield verdict_cell(judged)
+    if trend.weeks:
+        yield ", ".join(points(gap.value) for gap in trend.weeks) if _has_gap(trend) else NONE
+
+
+def _has_gap(trend: TrendLine) -> bool:
+    return any(gap.value is not None for gap in trend.weeks)
+
+
+def _reference_text(metric_cell: Cell, trend: TrendLine) -> str:
+    if metric_cell.gap is None:
+        return NONE
+    return f"{percent(trend.reference_rate)}, {_short(metric_cell.gap.reference)}"
+
+
+def _short(reference: str) -> str:
+    """Return the name of a reference; without the attribute if it is a value of only one."""
+    name = slice_name(reference)
+    return name if name.count("=") != 1 else name.split("=")[1]
+
+
+_LIMITS = {
+    LimitKind.MAX_GAP: ("gap \N{LESS-THAN OR EQUAL TO} {:g}", 100),
+    LimitKind.MIN_RATIO: ("ratio \N{GREATER-THAN OR EQUAL TO} {:g}", 1),
+    LimitKind.MIN_LEVEL: ("rate \N{GREATER-THAN OR EQUAL TO} {:g} %", 100),
+    LimitKind.MAX_LEVEL: ("rate \N{LESS-THAN OR EQUAL TO} {:g} %", 100),
+}
+
+
+def limits_cell(metric_cell: Cell) -> str:
+    """Return the limits of a cell as short text, such as ``gap <= 10; rate >= 45 %``."""
+    texts = (
+        _LIMITS[kind][0].format(round(_LIMITS[kind][1] * limit, 6))
+        for kind, limit in metric_cell.limits.items()
+    )
+    return "; ".join(texts) or NONE
+
+
+def verdict_cell(judged: Judged) -> TableCell:
+    """Return the verdict of a row in words, with its emphasis."""
+    if judged.failed:
+        words = filter(None, ["over the limit", decides_text(judged.cell)])
+        return TableCell(": ".join(words), Tone.BAD)
+    if judged.undecided:
+        return TableCell(state_text(judged.cell.state), Tone.UNSURE)
+    if judged.check is not None and judged.check.verdict is Verdict.PASS:
+        return TableCell("within the limit", Tone.GOOD)
+    if judged.cell.mirror_of:
+        return TableCell(f"judged with {slice_name(judged.cell.mirror_of)}")
+    return TableCell("reference" if judged.cell.gap is None else state_text(judged.cell.state))
+
+
+def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
+    metrics = dict.fromkeys(judged.cell.metric for judged in rows)
+    names = "; ".join(f"{metric.value}: {TERMS[metric].name}" for metric in metrics)
+    yield f"{names}. A gap above 0 means that the slice is worse off."
+    more = leading_total(report) - MOST_LISTED
+    if more > 0:
+        yield f"{more} more rows are in the annex, none of them worse."
+    for contract, _ in report.windows():
+        rest = Counter(
+            judged.cell.metric.value
+            for judged in judged_cells(report)
+            if judged.place.contract is contract
+            and judged.cell.metric is not limited(contract)[0]
+            and judged.check is not None
+            and judged.check.verdict is Verdict.PASS
+        )
+        if rest:
+            passed = ", ".join(f"{number} of {metric}" for metric, number in rest.items())
+            yield f"{report.named(contract)}Also checked and within their limits: {passed}."
+
+
+def not_measured(report: WeeklyReport) -> Section:
+    """Return a section that groups the undecided checks by their reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for judged in judged_cells(report):
+        if judged.undecided:
+            named = report.named(judged.place.contract)
+            reason = state_text(judged.cell.state), judged.cell.until
+            groups.setdefault(reason, []).append(f"{named}{judged.short}")
+    rows = (
+        (TableCell(why, Tone.UNSURE), _some(names), until or NONE)
+        for (why, until), names in groups.items()
+    )
+    tables = titled(table("why|slices|what helps", rows))
     decision = decide(report.release, report.zone)
-    sentences = [f"{decision.word}. {decision.sentence}"]
-    sentences += [
-        f"Not met: {requirement.name} ({requirement.why})."
-        for requirement in decision.requirements
-        if not requirement.met
-    ]
+    reasons = (*decision.reasons(Finding.NOT_MEASURED), *_waiting(report))
+    if not reasons:
+        return Section(("Everything was measured and decided.",))
+    return Section(
+        tuple(why for why in reasons if not tables or not why.startswith(NOT_DECIDED)), tables
+    )
+
+
+_MOST_NAMED = 12
+
+
+def _some(names: list[str]) -> str:
+    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return "; ".join(names[:_MOST_NAMED] + more)
+
+
+def _waiting(report: WeeklyReport) -> Iterator[str]:
+    """Yield a sentence on each contract with group-bys that have no table of the week."""
     for contract, window in report.windows():
-        verdict_counts = Counter(check.verdict for check in checks(contract, window))
-        undecided = sum(verdict_counts[verdict] for verdict in _OPEN)
-        tally = (
-            f"{verdict_counts[Verdict.FAIL]} outside the limit, {undecided} not decided,"
-            f" {verdict_counts[Verdict.PASS]} within the limit"
+        waiting = [group.group_by for group in window.groups if group.decisions is None]
+        if waiting:
+            yield f"{report.named(contract)}No table by {', '.join(waiting)} is published yet."
+
+
+def open_now(report: WeeklyReport) -> Section:
+    """Return a section with the incidents that are not over in the newest Snapshot."""
+    if report.open_now is None:
+        return Section(("Not known: no Snapshot is stored.",))
+    day = report.day(report.open_now.day)
+    incidents = report.open_now.incidents
+    if not incidents:
+        return Section((f"None on {day}.",))
+    rows = (incident_row(report, incident) for incident in incidents)
+    listed = table("incident|contract|rate|slice|since|state", rows)
+    return Section((f"{len(incidents)} on {day}.",), titled(listed))
+
+
+def incident_row(report: WeeklyReport, incident: ReleasedIncident) -> Iterator[str | TableCell]:
+    """Yield id, contract, rate, slice, begin and state of an incident."""
+    yield TableCell(str(incident.id), link=f"/incidents/{incident.id}")
+    yield incident.contract
+    yield incident.metric.value
+    yield slice_name(incident.slice)
+    yield report.moment(incident.since)
+    open_ = incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
+    yield TableCell(incident.state.value, Tone.BAD if open_ else Tone.PLAIN)
+
+
+def signatures(report: WeeklyReport) -> Section:
+    """Return a section with the signatures so far, the SHA-256 to sign, and lines to sign on."""
+    rows = [
+        (
+            signature.by,
+            report.moment(signature.at - signature.at % MINUTE),
+            str(signature.revision),
+            _revision_cell(report, signature.digest),
+            signature.note or NONE,
         )
-        sentences.append(f"{report.named(contract)}{verdict_counts.total()} checks: {tally}.")
-    for place, metric_cell in _failed(report)[:_WORST]:
-        failure = breach_text(place.row.slice, metric_cell)
-        sentences.append(f"{report.named(place.contract)}{failure}.")
-    return Section(tuple(sentences))
-
-
-def what_was_tested(report: WeeklyReport) -> Section:
-    """Return a section that names the rates, slices and periods that were tested."""
-    sentences = tuple(
-        sentence
-        for contract, window in report.windows()
-        for sentence in _tested(report, contract, window)
-    )
-    return Section(sentences or ("The Release has no contract, so nothing was tested.",))
-
-
-def _tested(report: WeeklyReport, contract: ContractTable, window: WindowTable) -> Iterator[str]:
-    metrics = "; ".join(TERMS[metric].name for metric in limited(contract)) or "no rate"
-    groups = ", ".join(group.group_by for group in window.groups) or "no group-by"
-    yield (
-        f"{report.named(contract)}Use case {contract.contract}, contract version"
-        f" {contract.version}, answered for by {contract.owner}."
-        f" Slices by {groups} are compared. Limited: {metrics}."
-    )
-    decisions, labels = (_span(report, period) for period in (window.decisions, window.labelled))
-    yield f"{report.named(contract)}Decisions {decisions}; labels {labels}."
-    if waiting := [group.group_by for group in window.groups if group.decisions is None]:
-        yield f"{report.named(contract)}By {', '.join(waiting)} no table of this week is published."
-
-
-def _span(report: WeeklyReport, period: Period | None) -> str:
-    if period is None:
-        return "are not released yet"
-    return f"from {report.moment(period.start)} to {report.moment(period.end)}"
-
-
-def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell, LimitCheck]]:
-    """Yield (row, cell, check) for every check of a limited metric of a slice."""
-    for contract, window in report.windows():
-        judged = {(check.metric, check.slice): check for check in checks(contract, window)}
-        for place in places(contract, window):
-            for metric in limited(contract):
-                check = judged.get((metric, place.row.slice))
-                if check is not None:
-                    yield place, cell(place, metric), check
-
-
-def _cells_with(report: WeeklyReport, verdicts: Sequence[Verdict]) -> list[tuple[Place, Cell]]:
-    cells = checked_cells(report)
-    return [
-        (place, metric_cell) for place, metric_cell, check in cells if check.verdict in verdicts
+        for signature in report.signatures
     ]
-
-
-def _failed(report: WeeklyReport) -> list[tuple[Place, Cell]]:
-    return _cells_with(report, (Verdict.FAIL,))
-
-
-def what_failed(report: WeeklyReport) -> Section:
-    """Return a section that lists broken limits: slice, rate, by how much, who is worse off."""
-    failed = _failed(report)
-    if not failed:
-        return Section(("No limit is broken by what could be measured.",))
-    rows = (
-        (
-            TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
-            TERMS[metric_cell.metric].name,
-            breach_text(place.row.slice, metric_cell),
-            _worse_off_name(place, metric_cell),
-            limit_text(metric_cell.decided_by) if metric_cell.decided_by else NONE,
-        )
-        for place, metric_cell in failed
+    signed = titled(table("signed by|at|revision|which is|note", rows))
+    sentences = (
+        f"Revision {report.revision.number}, SHA-256 {report.revision.digest}."
+        f" To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
+        f"Owner of the use case: {_LINE}",
+        f"Fairness or privacy officer: {_LINE}",
     )
-    failed_table = table("slice|rate|what, by how much|worse off|limit", rows)
-    sentence = f"{len(failed)} {'limit is' if len(failed) == 1 else 'limits are'} broken."
-    return Section((sentence,), titled(failed_table))
+    return Section(sentences, signed)
 
 
-def _worse_off_name(place: Place, metric_cell: Cell) -> str:
-    """Return the name of the side that a gap harms; for a level, of the slice itself."""
-    if metric_cell.gap is None or not metric_cell.gap.value:
-        return slice_name(place.row.slice)
-    return worse_off(
-        slice_name(place.row.slice), slice_name(metric_cell.gap.reference), metric_cell.gap.value
-    )
+_LINE = f"{'.' * 30} Date: {'.' * 12}"
 
 
-def state_text(state: State) -> str:
-    """Return a state in words; each kind of breach reads as outside the limit."""
-    return "outside the limit" if state in BAD else STATES[state]
-
-
-def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
-    return _cells_with(report, _OPEN)
-
-
-def what_is_not_known(report: WeeklyReport) -> Section:
-    """Return a section that lists undecided checks, and why each is undecided."""
-    undecided = _undecided(report)
-    if not undecided:
-        return Section(("Every limited rate of every slice could be measured and decided.",))
-    rows = (
-        (
-            f"{report.named(place.contract)}{slice_name(place.row.slice)}",
-            TERMS[metric_cell.metric].name,
-            TableCell(state_text(metric_cell.state), Tone.UNSURE),
-            metric_cell.why or "Its interval does not say.",
-        )
-        for place, metric_cell in undecided
-    )
-    undecided_table = table("slice|rate|state|why", rows)
-    return Section((f"{len(undecided)} checks could not be decided.",), titled(undecided_table))
-
-
-def what_is_needed(report: WeeklyReport) -> Section:
-    """Return a section with three ways to a decision for each undecided check."""
-    undecided = _undecided(report)
-    if not undecided:
-        return Section(("Nothing more is needed: every check is decided.",))
-    rows = (_needed(report, place, metric_cell.metric) for place, metric_cell in undecided)
-    ways_table = table("slice|rate|audit more|wait|merge, or a longer window", rows)
-    sentence = (
-        "Each undecided check has three ways to a decision; none of them is to raise a limit."
-    )
-    return Section((sentence,), titled(ways_table))
-
-
-def _needed(report: WeeklyReport, place: Place, metric: Metric) -> tuple[str, ...]:
-    ways = ways_out(place, metric, lambda weeks: report.day(report.release.end + weeks * WEEK))
-    name = f"{report.named(place.contract)}{slice_name(place.row.slice)}"
-    return name, TERMS[metric].name, ways.audit, ways.wait, ways.merge
+def _revision_cell(report: WeeklyReport, digest: str) -> TableCell:
+    if digest == report.revision.digest:
+        return TableCell("this revision", Tone.GOOD)
+    return TableCell("NOT this revision: its numbers were others", Tone.BAD)

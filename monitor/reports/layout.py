@@ -38,10 +38,12 @@ class Section:
 
     Attributes:
         sentences: text above all tables; it says why if there is nothing to list.
+        new_sheet: True if print begins a new sheet with the section.
     """
 
     sentences: tuple[str, ...] = ()
     tables: tuple[Titled, ...] = ()
+    new_sheet: bool = False
 
 
 MOST_ROWS = 250
@@ -83,9 +85,9 @@ class Document:
 
     Attributes:
         banner: first sentence of a report on declared test conditions; empty for people.
-        word: APPROVED or BLOCKED.
+        word: APPROVED, BLOCKED or UNDECIDED.
         tone: colour class of the word.
-        verdict: the decision in a sentence.
+        verdict: the reason for the word.
         facts: facts about the report: name and value.
         sections: title and content, in reading order.
         footer: sentences at the end of every page.

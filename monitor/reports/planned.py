@@ -6,17 +6,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from monitor.reports.planners.change import ChangeLine, changes
 from monitor.reports.planners.criteria import CriteriaLine, criteria
 from monitor.reports.planners.detectable import DetectableLine, detectable
-from monitor.reports.planners.gap_history import GapHistory, gap_histories
 from monitor.reports.planners.label_budget import BudgetLine, label_budget
-from monitor.reports.planners.multiplicity import MultiplicityLine, multiplicity
 from monitor.reports.planners.representation import RepresentationLine, representation
-from monitor.reports.planners.scorecard import ScoreLine, scorecard
 from monitor.reports.planners.standardised import StandardisedLine, standardised
 from monitor.reports.planners.threshold_what_if import WhatIfLine, what_if
 from monitor.reports.planners.tipping_point import TippingLine, tipping_points
+from monitor.reports.planners.trends import TrendLine, trends
 from monitor.reports.weekly_report import WeeklyReport
 
 
@@ -30,12 +27,9 @@ class Planned:
         threshold_what_if: rates at other thresholds.
         tipping_points: bad labels that would turn verdicts.
         criteria: FPRs that equal TPR and precision would force.
-        multiplicity: comparisons whose bounds hold together.
         standardised: gaps among alike requests.
         representation: shares of slices against a population.
-        scorecard: one line for each dimension.
-        changes: rates of this week and of the one before.
-        gap_history: gaps of the weeks before.
+        trends: reference rates, and gaps of the weeks before, of the rows of page one.
     """
 
     label_budget: tuple[BudgetLine, ...]
@@ -43,19 +37,14 @@ class Planned:
     threshold_what_if: tuple[WhatIfLine, ...]
     tipping_points: tuple[TippingLine, ...]
     criteria: tuple[CriteriaLine, ...]
-    multiplicity: tuple[MultiplicityLine, ...]
     standardised: tuple[StandardisedLine, ...]
     representation: tuple[RepresentationLine, ...]
-    scorecard: tuple[ScoreLine, ...]
-    changes: tuple[ChangeLine, ...]
-    gap_history: tuple[GapHistory, ...]
+    trends: tuple[TrendLine, ...]
 
 
 def planned(report: WeeklyReport) -> Planned:
     """Return the rows of all planners for a report; the last result is cached."""
-    return _planned(
-        KeptReport((report.revision, report.before, report.history, report.facts), report)
-    )
+    return _planned(KeptReport((report.revision, report.history, report.facts), report))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +64,7 @@ def _planned(kept: KeptReport) -> Planned:
         threshold_what_if=what_if(report),
         tipping_points=tipping_points(report),
         criteria=criteria(report),
-        multiplicity=multiplicity(report),
         standardised=standardised(report),
         representation=representation(report),
-        scorecard=scorecard(report),
-        changes=changes(report),
-        gap_history=gap_histories(report),
+        trends=trends(report),
     )

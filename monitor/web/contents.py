@@ -255,8 +255,8 @@ class ReportLine:
         revision: number of the newest revision.
         revisions: numbers of all that are kept, ascending.
         as_of: event time up to which decisions were complete when it was made.
-        decision: APPROVED or BLOCKED.
-        verdict: the same in a sentence.
+        decision: APPROVED, BLOCKED or UNDECIDED.
+        verdict: the reason for it.
         digest: SHA-256 of the bytes of the Release, in hexadecimal.
         signatures: of the week, and whether each is of this revision.
     """

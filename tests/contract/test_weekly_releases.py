@@ -42,6 +42,7 @@ from monitor.store.evaluator.weekly_releases import (
 from monitor.store.upkeep.reported_incidents import reports_between
 
 WEEK = IsoWeek.named("2024-W40")
+NEXT = IsoWeek.containing(WEEK.end)
 NOW = WEEK.end + DAY
 WHO = ActInput("A. Person", "seen")
 CHAT = ReleasedIncident(
@@ -120,8 +121,12 @@ def test_weeks_are_listed_with_what_is_kept_and_signed(
         first, 2, before, (signed,), None, (before,)
     )
     assert store.read(stored_report, WEEK, 2) == StoredReport(
-        second, 2, before, (signed,), first, (before,)
+        second, 2, before, (signed,), first, (before,), last_signed=first
     )
+    commit(store, revision(1, NEXT))
+    following = store.read(stored_report, NEXT)
+    assert following is not None
+    assert following.last_signed == first, "of an earlier week, too"
     assert store.read(stored_report, WEEK, 3) is None
 
 

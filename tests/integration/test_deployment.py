@@ -431,7 +431,8 @@ def reported(made: Played, manifests: Manifests) -> bool:
     tried = made.local(found)
     made.reported = (datetime.now(UTC) - timedelta(weeks=1)).strftime("%G-W%V")
     tried.start()
-    written = tried.finish() == 0
+    written = tried.finish() in {0, 1}  # 1: the week is not approved
+    written = written and ".json" in tried.log
     if written:
         (made.folder / "report").write_text(tried.log)
     else:
@@ -474,7 +475,7 @@ def test_the_pod_monitor_finds_every_metric_by_its_credentials(
 
 def test_the_report_of_last_week_is_written_by_the_cron_job(namespace: Played) -> None:
     said = (namespace.folder / "report").read_text()
-    files = [Path(line) for line in said.splitlines()]
+    files = [Path(line) for line in said.splitlines() if line.startswith("/")]
     assert {file.suffix for file in files} == {".html", ".json", ".csv", ".md"}
     for file in files:
         assert file.is_relative_to(namespace.folder)

@@ -189,10 +189,9 @@ def test_the_weekly_report_in_each_format(case: Case) -> None:
     markdown, page = as_markdown.render(weekly), as_html.render(weekly)
     assert f"({case.said})" in markdown
     assert f"({case.said})" in page
-    failed = markdown[markdown.index("## What failed") :]
-    assert f"| {case.listed} |" in failed[: failed.index("\n## ", 1)]
-    declared = markdown[markdown.index("## Use cases") :]
-    assert case.listed in declared[: declared.index("\n## ", 1)]
+    failed = markdown[markdown.index("## Slices against") :]
+    assert f"over the limit: {case.listed} |" in failed[: failed.index("\n## ", 1)]
+    assert case.listed in markdown[markdown.index("## Annex: Contracts") :]
     for name in ("rates", "gaps"):
         if name == "rates" or case.decides.kind in (LimitKind.MAX_GAP, LimitKind.MIN_RATIO):
             (row,) = rows_of(as_csv.render(release)[name], case.metric)

@@ -21,13 +21,18 @@ from warm_start import run
 from weekly import LIMITATION, WEEK, revisions, weekly_store
 
 from monitor.core.publish.release import encode
+from monitor.core.publish.snapshot import decode
 from monitor.reports.frames import weekly
+from monitor.store.evaluator.store import newest_snapshot
 
 
 @dataclass
 class Result:
+    """What it printed: names of files on one stream, a decision or a mistake on the other."""
+
     exit_code: int
     output: str
+    said: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Command:
             cwd=self.made.folder,
             env={**os.environ, "SLICEWATCH__STORE__URL": f"sqlite:///{self.made.folder}/store.db"},
         )
-        return Result(done.returncode, done.stdout + done.stderr)
+        return Result(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -55,7 +60,8 @@ def test_all_formats_are_written_and_again_the_same(report: Command) -> None:
     folders = [report.made.folder / name for name in ("one", "two")]
     for folder in folders:
         done = report("--week", WEEK.name, "--out", str(folder))
-        assert done.exit_code == 0, done.output
+        assert done.exit_code == 1, "the week is not approved"
+        assert done.said.startswith("BLOCKED: Over the limit: "), done.said
         assert len(done.output.splitlines()) == 6
     names = sorted(file.name for file in folders[0].iterdir())
     ends = ("-calibration.csv", "-gaps.csv", "-rates.csv", ".html", ".json", ".md")
@@ -66,6 +72,11 @@ def test_all_formats_are_written_and_again_the_same(report: Command) -> None:
     document = (folders[0] / f"fairness-{WEEK.name}.json").read_bytes()
     assert newest.body in document
     assert json.loads(document)["digest"] == newest.digest
+    with report.made.engine.connect() as connection:
+        stored = newest_snapshot(connection)
+    assert stored is not None
+    shown = [one.id for table in decode(stored[1]).contracts for one in table.incidents]
+    assert [one["id"] for one in json.loads(document)["open_now"]["incidents"]] == sorted(shown)
     frame = pd.read_csv(folders[0] / f"fairness-{WEEK.name}-rates.csv")
     assert frame["value"].notna().any()
     assert encode(newest.release) == newest.body
@@ -75,6 +86,7 @@ def test_all_formats_are_written_and_again_the_same(report: Command) -> None:
 def test_one_format_of_an_older_revision(report: Command) -> None:
     done = report("--week", WEEK.name, "--revision", "1", "--format", "md", "--out", "old")
     assert done.output.split() == [f"old/fairness-{WEEK.name}.md"]
+    assert (done.exit_code, done.said.partition(":")[0]) == (1, "UNDECIDED")
     text = (report.made.folder / "old" / f"fairness-{WEEK.name}.md").read_text()
     assert f"revision: 1 (revision {len(revisions(report.made))} is newer)" in text
 
@@ -223,8 +235,8 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     done = report(*arguments)
     assert done.exit_code == 2
-    assert said in done.output.splitlines()[-1]
-    assert "Traceback" not in done.output
+    assert said in done.said.splitlines()[-1]
+    assert "Traceback" not in done.said
 
 
 def test_a_store_without_a_week_says_so(tmp_path: Path) -> None:
@@ -232,4 +244,4 @@ def test_a_store_without_a_week_says_so(tmp_path: Path) -> None:
     with Releasing(world, tmp_path) as made:
         done = Command(made)("--week", WEEK.name)
     assert done.exit_code == 2
-    assert "nothing is counted yet" in done.output
+    assert "nothing is counted yet" in done.said

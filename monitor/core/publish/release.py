@@ -21,12 +21,13 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.snapshot import (
     ContractTable,
+    ShownIncident,
     Snapshot,
     WindowTable,
     periods,
     tables_of,
 )
-from monitor.core.time import WEEK, IsoWeek, to_micros
+from monitor.core.time import DAY, WEEK, IsoWeek, to_micros
 
 AFTER_HORIZON = 2 * WEEK
 """Time after the horizon of its labels during which the Release of a week may still change."""
@@ -166,6 +167,19 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenIncidents:
+    """Incidents that are not over in the newest Snapshot, which may be younger than a Release.
+
+    Attributes:
+        day: start (microseconds) of the day to which that Snapshot goes.
+        incidents: by id.
+    """
+
+    day: int
+    incidents: tuple[ReleasedIncident, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StoredReport:
     """Revision with everything that is stored for its report.
 
@@ -175,7 +189,9 @@ class StoredReport:
         before: newest revision of the week before; None if none is stored.
         signatures: signatures on any revision of the week, in their order.
         earlier: the revision to compare with; None without an earlier one.
-        history: newest revisions of up to a year of earlier weeks, the oldest first.
+        history: newest revisions of the three weeks before, the oldest first.
+        last_signed: the newest earlier revision, of any week, that somebody signed; None without.
+        open_now: incidents of the newest Snapshot; None before the first Snapshot.
     """
 
     revision: Revision
@@ -184,6 +200,8 @@ class StoredReport:
     signatures: tuple[Signature, ...] = ()
     earlier: Revision | None = None
     history: tuple[Revision, ...] = ()
+    last_signed: Revision | None = None
+    open_now: OpenIncidents | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +294,35 @@ def _incident(report: IncidentReport) -> ReleasedIncident:
         outcome=report.outcome,
         resolved_at=None if report.resolved_at is None else to_micros(report.resolved_at),
     )
+
+
+def open_incidents(snapshot: Snapshot) -> OpenIncidents:
+    """Return the incidents of a Snapshot, none of which is over, and the day to which it goes."""
+    incidents = [
+        ReleasedIncident(
+            id=incident.id,
+            kind=incident.kind,
+            severity=incident.severity,
+            contract=table.contract,
+            metric=incident.metric,
+            group_by=incident.group_by,
+            slice=incident.slice,
+            since=incident.since,
+            state=_stand(incident),
+            outcome=Outcome.ACCEPTED if incident.accepted_until else None,
+            resolved_at=None,
+        )
+        for table in snapshot.contracts
+        for incident in table.incidents
+    ]
+    by_id = tuple(sorted(incidents, key=lambda incident: incident.id))
+    return OpenIncidents((snapshot.watermark or 0) // DAY * DAY, by_id)
+
+
+def _stand(incident: ShownIncident) -> Stand:
+    if incident.accepted_until is not None:
+        return Stand.ACCEPTED
+    return Stand.ACKNOWLEDGED if incident.acknowledged else Stand.OPEN
 
 
 def released_findings(

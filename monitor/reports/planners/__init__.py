@@ -5,7 +5,6 @@ so a reader could compute the same rows. Sections show the rows; the JSON file h
 """
 
 __all__ = [
-    "change", "criteria", "detectable", "gap_history", "label_budget", "multiplicity",
-    "published_rates", "representation", "scorecard", "standardised", "threshold_what_if",
-    "tipping_point",
+    "criteria", "detectable", "label_budget", "published_rates", "representation", "score_bands",
+    "standardised", "threshold_what_if", "tipping_point", "trends",
 ]  # fmt: skip

@@ -1,3 +1,3 @@
-"""Sections of the report that show planners' rows, or say why there are none."""
+"""Sections of the report that show planners' rows; a section without rows is empty."""
 
-__all__ = ["context", "label_plans", "labels_and_changes", "pictures", "thresholds", "tipping"]
+__all__ = ["context", "label_plans", "names", "thresholds"]

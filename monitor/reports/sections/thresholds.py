@@ -6,52 +6,30 @@ from monitor.core.publish.words import bounds, percent
 from monitor.drawing.tables import TableCell, Tone
 from monitor.reports.layout import Section
 from monitor.reports.planned import planned
-from monitor.reports.planners.threshold_what_if import Bounds, WhatIfLine
-from monitor.reports.sections.names import listed, name_of, slices_in, without
+from monitor.reports.planners.threshold_what_if import Bounds
+from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport
 
 
 def what_if(report: WeeklyReport) -> Section:
-    """Return a section with each slice's rates if the threshold were at or between band edges."""
-    lines = planned(report).threshold_what_if
-    if not lines:
-        why = "No slice shows its calibration and its ready rate, so nothing is known of other"
-        return Section((f"{why} thresholds.",))
-    sentences = (
-        "If every reply that is not blocked were routed by its score alone, at one threshold: a"
-        " look back at this week, no forecast. Selection is the share of these replies that would"
-        " be served.",
-        "Each cell has the ends of what the published numbers allow, all of which hold together"
-        " with 95 % confidence for a slice. Only ends that differ by a few points say much.",
-        _present(report),
-        *without(report, slices_in({line.of for line in lines}), "its calibration is hidden"),
+    """Return a section with each slice's rates if the threshold were at an edge of a band."""
+    threshold = report.facts.present_threshold
+    now = "" if threshold is None else f" The router serves from {threshold:.2f} on now."
+    sentence = (
+        "If the score alone routed every reply that is not blocked, at one threshold. Each cell"
+        f" holds what the published numbers allow.{now} The JSON file has thresholds between the"
+        " edges, too."
     )
     rows = (
         (
             name_of(report, line.of),
-            _threshold(line),
+            f"{line.threshold:.2f}",
             *(_cell(rate_bounds) for rate_bounds in (line.selection, line.tpr, line.fpr)),
         )
-        for line in lines
+        for line in planned(report).threshold_what_if
+        if line.below is None
     )
-    columns = "slice|threshold|selection|tpr|fpr"
-    return listed(columns, rows, sentences, "threshold_what_if")
-
-
-def _present(report: WeeklyReport) -> str:
-    threshold = report.facts.present_threshold
-    if threshold is None:
-        return (
-            "The settings do not say from which score on the router serves now"
-            " (report.present_threshold); with that the bounds would be narrower."
-        )
-    return f"As the settings say, the router serves from a score of {threshold:.2f} on now."
-
-
-def _threshold(line: WhatIfLine) -> str:
-    if line.below is None:
-        return f"{line.threshold:.2f}"
-    return f"inside {line.threshold:.2f} to {line.below:.2f}"
+    return listed("slice|threshold|selection|tpr|fpr", rows, sentence, "threshold_what_if")
 
 
 def _cell(rate_bounds: Bounds | None) -> str | TableCell:

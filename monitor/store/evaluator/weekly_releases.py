@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from monitor.core.publish.act_input import ActInput
 from monitor.core.publish.release import (
+    OpenIncidents,
     Release,
     Revision,
     Signature,
@@ -21,14 +22,16 @@ from monitor.core.publish.release import (
     StoredWeek,
     decode,
     encode,
+    open_incidents,
 )
+from monitor.core.publish.snapshot import decode as decode_snapshot
 from monitor.core.time import IsoWeek
 from monitor.store.database import reading, writing
-from monitor.store.schema import release_signature, weekly_release
+from monitor.store.schema import release_signature, snapshot, weekly_release
 
 _ALL = 1 << 31
-WEEKS_BEFORE = 51
-"""Earlier weeks of a report: with the week itself, a year."""
+WEEKS_BEFORE = 3
+"""Earlier weeks of a report: with the week itself, its trend has four."""
 _COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
 _NEWEST_STORED = (
     sa.select(weekly_release.c.week, sa.func.min(weekly_release.c.stored_at))
@@ -110,7 +113,40 @@ def stored_report(
     )
     against = max(signed, default=1)
     earlier = find_revision(connection, week.name, against) if against != revision.number else None
-    return StoredReport(revision, newest.number, before, signatures, earlier, history)
+    return StoredReport(
+        revision,
+        newest.number,
+        before,
+        signatures,
+        earlier,
+        history,
+        last_signed=_last_signed(connection, revision),
+        open_now=_open_now(connection),
+    )
+
+
+def _last_signed(connection: sa.Connection, revision: Revision) -> Revision | None:
+    """Return the newest signed revision that is older than ``revision``; None without one."""
+    signed, stored = release_signature.c, weekly_release.c
+    is_older = (stored.week < revision.week) | (
+        (stored.week == revision.week) & (stored.number < revision.number)
+    )
+    is_signed = sa.exists().where(signed.week == stored.week, signed.revision == stored.number)
+    query = (
+        sa.select(*_COLUMNS)
+        .where(is_older, is_signed)
+        .order_by(stored.week.desc(), stored.number.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _revision(row)
+
+
+def _open_now(connection: sa.Connection) -> OpenIncidents | None:
+    body = connection.execute(
+        sa.select(snapshot.c.body).order_by(snapshot.c.id.desc()).limit(1)
+    ).scalar()
+    return None if body is None else open_incidents(decode_snapshot(bytes(body)))
 
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from cubes import window_table
+from released_rows import WEEK, report_of
 from slice_tables import by_stratum
 
+from monitor.composition import report_facts
 from monitor.core.counts.cells import (
     COUNTERS,
     Counter,
@@ -25,6 +28,7 @@ from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.calendar_contract import ContractInTables
 from monitor.core.publish.calendar_rates import UseCaseTables
+from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.tables.closed_span import ClosedSpan
 from monitor.core.tables.reader import Measure, Table
@@ -34,6 +38,7 @@ from monitor.core.tables.spans import Span, SpanKind, closed_spans
 from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.demo.demo_run import demo_settings
 from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
+from monitor.reports import WeeklyReport
 
 SETTINGS = demo_settings("127.0.0.1:9092", "sqlite:///demo.db", 0)
 CODING = SETTINGS.coding
@@ -153,3 +158,15 @@ def _says(ready: Int64s) -> Int64s:
     rows[:, Counter.READY] = ready == READY
     rows[:, Counter.UNDECIDABLE] = ready == UNDECIDABLE
     return rows
+
+
+@cache
+def demo_report() -> WeeklyReport:
+    """The demo's report: its world two days after its regression, as one week."""
+    history = History(seed=1)
+    history.live_until(history.synthetic.world.regression_at + 2 * DAY)
+    (table,) = history.snapshot().contracts
+    window = next(one for one in table.windows if one.window == table.window)
+    named = replace(table, windows=(replace(window, window=WEEK.name),))
+    made = Release(WEEK.name, WEEK.start, WEEK.end, (named,))
+    return report_of(made, report_facts(SETTINGS))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.lines import Cell
-from monitor.core.publish.snapshot import CalibrationCell, ShownGap, ShownRate
+from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.drawing import plots
 
 RATE = ShownRate(0.83, 0.79, 0.87, 120)
@@ -36,11 +36,6 @@ CELL = Cell(
 )
 HIDDEN = replace(CELL, state=State.SUPPRESSED, rate=None, gap=None)
 FEW = replace(CELL, state=State.INSUFFICIENT_SUPPORT)
-BANDS = (
-    CalibrationCell("below 0.70", RATE),
-    CalibrationCell("0.70 to 0.90", None),
-    CalibrationCell("0.90 and above", ShownRate(0.9, 0.85, 0.95, 90)),
-)
 LONG = "channel=" + "x" * 60
 EVIL = "channel=<script>&"
 
@@ -57,39 +52,8 @@ def classes(drawing: Markup) -> list[str]:
     return [one.attrib["class"] for one in root.iter() if "class" in one.attrib]
 
 
-def test_rates_are_drawn_with_intervals_and_hidden_ones_hatched() -> None:
-    cells = [("a", CELL), ("b", HIDDEN), (LONG, replace(CELL, state=State.SUSPECTED))]
-    drawn = plots.rates("TPR by channel", cells)
-    found = classes(drawn)
-    assert found.count("range") == found.count("mark") == found.count("allowed") == 2
-    assert found.count("hatch") == 1
-    assert "b: hidden" in drawn
-    assert "a: 83 % (79 to 87 %)" in drawn
-    assert "<path" in drawn, "a diamond is outside the limit"
-    assert f"<title>{LONG}</title>" in drawn
-
-
 def test_a_plot_of_nothing_is_no_plot() -> None:
-    assert plots.rates("t", [("a", HIDDEN)]) == ""
-    assert plots.calibration("t", [("a", ())]) == ""
     assert plots.heat_map("t", [], [], {}) == ""
-
-
-def test_a_plot_has_a_size_whatever_it_is_given() -> None:
-    many = [(f"a={n}", CELL) for n in range(500)]
-    assert classes(plots.rates("t", many)).count("range") == plots.MOST_ROWS
-    series = [(name, BANDS) for name, _ in many]
-    assert classes(plots.calibration("t", series)).count("range") == 2 * plots.MOST_SERIES
-
-
-def test_no_line_leads_over_a_band_without_labels() -> None:
-    drawn = plots.calibration("calibration", [("all decisions", BANDS)])
-    found = classes(drawn)
-    assert "line" not in found
-    assert found.count("range") == 2
-    assert "0.70 to 0.90 too few labels" in drawn
-    whole = (BANDS[0], CalibrationCell("0.70 to 0.90", RATE), BANDS[2])
-    assert classes(plots.calibration("calibration", [("all", whole)])).count("line") == 1
 
 
 def test_intersections_without_support_are_hatched_and_have_no_number() -> None:
@@ -112,11 +76,11 @@ def test_the_larger_a_gap_the_stronger_its_colour(value: float) -> None:
     assert (float(strength) > 0.3) == (abs(value) > 0.1)
 
 
+def test_a_long_name_is_shortened_and_whole_in_its_title() -> None:
+    assert f"<title>{LONG}</title>" in plots.heat_map("gaps", [LONG], ["x"], {(LONG, "x"): CELL})
+
+
 def test_names_are_text_and_nothing_else() -> None:
-    for drawn in (
-        plots.rates(EVIL, [(EVIL, CELL)]),
-        plots.calibration(EVIL, [(EVIL, BANDS)]),
-        plots.heat_map(EVIL, [EVIL], [EVIL], {(EVIL, EVIL): CELL}),
-    ):
-        classes(drawn)
-        assert "<script" not in drawn
+    drawn = plots.heat_map(EVIL, [EVIL], [EVIL], {(EVIL, EVIL): CELL})
+    classes(drawn)
+    assert "<script" not in drawn

@@ -13,10 +13,11 @@ from monitor.core.publish.snapshot import SliceRow
 from monitor.core.time import DAY, IsoWeek
 from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json, as_markdown
 from monitor.reports.changes import changes
-from monitor.reports.document import document
-from monitor.reports.first_page import state_text
+from monitor.reports.document import CANNOT_SAY, document
+from monitor.reports.judged import state_text
 
 WEEK = IsoWeek.named("2024-W40")
+SECTION = "Annex: Changed since an earlier revision"
 CHAT, MAIL = full("channel=chat"), full("channel=mail")
 
 
@@ -48,7 +49,6 @@ def test_a_changed_rate_is_the_one_change() -> None:
     for text in (as_html.render(one), as_markdown.render(one)):
         assert f"83 % ({state_text(State.INCONCLUSIVE)})" in text
         assert f"91 % ({state_text(State.INCONCLUSIVE)})" in text
-        assert "In 1 cells" not in text
     assert b'"changes":{"since":1' in as_json.render(one)
 
 
@@ -69,19 +69,20 @@ def test_what_is_hidden_now_and_what_is_new_are_changes() -> None:
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_without_changes_or_an_earlier_revision_it_says_so(same: bool) -> None:
+def test_without_changes_or_an_earlier_revision_the_section_is_left_out(same: bool) -> None:
     earlier = revision(1, CHAT, MAIL) if same else None
-    section = dict(document(report(revision(2, CHAT, MAIL), earlier)).sections)[
-        "Changed since an earlier revision"
-    ]
-    assert section.tables == ()
-    said = "is another one than in revision 1" if same else "There is no earlier revision"
-    assert said in " ".join(section.sentences)
+    sections = dict(document(report(revision(2, CHAT, MAIL), earlier)).sections)
+    assert SECTION not in sections
+    assert "changed since an earlier revision" in sections[CANNOT_SAY].sentences[-1]
 
 
-def test_a_page_lists_some_of_very_many_and_says_how_many_there_are() -> None:
+def test_a_page_lists_changes_of_shown_rates_and_counts_the_others() -> None:
     rows = [full(f"channel={i:03}") for i in range(300)]
-    one = report(revision(2, *(rated(row, 0.5) for row in rows)), revision(1, *rows))
-    section = dict(document(one).sections)["Changed since an earlier revision"]
-    assert len(section.tables[0].table.rows) == 200
-    assert "the JSON file has 100 more" in " ".join(section.sentences)
+    before = revision(1, *rows, hidden("channel=new"))
+    one = report(revision(2, *(rated(row, 0.5) for row in rows), full("channel=new")), before)
+    section = dict(document(one).sections)[SECTION]
+    (listed,) = section.tables
+    assert len(listed.table.rows) == 250
+    assert "50 more are in" in listed.notes[-1]
+    assert "rates that it did not show are not listed" in section.sentences[0]
+    assert not [row for row in listed.table.rows if row[1].text == "channel=new"]

@@ -1,4 +1,4 @@
-"""Criteria, alike requests, representation, scorecard: against counts, and where all is hidden."""
+"""Criteria, alike requests, representation: against counts, and where all is hidden."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from released_rows import WEEK, facts_of, released, report_of
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.coding import Coding
-from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.release import Release, ReleasedFinding, Revision, encode
+from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import GroupTable, Period, ShownGap, ShownRate, SliceRow
 from monitor.reports import AttributeFacts
 from monitor.reports.planners.criteria import criteria, forced_fpr, precision
 from monitor.reports.planners.representation import representation
-from monitor.reports.planners.scorecard import DIMENSIONS, scorecard
 from monitor.reports.planners.standardised import standardised
-from monitor.reports.sections import context, labels_and_changes
+from monitor.reports.sections import context
 from monitor.reports.weekly_report import WeeklyReport
 
 CODING = Coding(())
@@ -153,38 +151,4 @@ def test_shares_are_bounded_by_the_bands_of_decisions() -> None:
         "fewer than in the population",
         "more than in the population",
     ]
-    assert (
-        "[[attribute]] target" in context.representation(report(released([], row("")))).sentences[0]
-    )
-
-
-def test_the_scorecard_has_a_line_for_each_dimension_and_none_for_all() -> None:
-    states = {**dict.fromkeys(Metric, State.NO_LIMIT), Metric.TPR: State.SUSPECTED}
-    bad = replace(row("w=a", tpr=0.5), states=states)
-    good = replace(bad, slice="w=b", states={**states, Metric.TPR: State.WITHIN_CONTRACT})
-    gaps = {Metric.TPR: ShownGap("complement", 0.3, 0.2, 0.4, verdict=Verdict.FAIL)}
-    rows = [replace(one, gaps=gaps) for one in (bad, good)]
-    lines = scorecard(report(released(rows, row("", tpr=0.6))))
-    found = {one.dimension: one for one in lines}
-    assert found[DIMENSIONS[Metric.TPR]].word == "fail"
-    assert found[DIMENSIONS[Metric.TPR]].why == "1 outside the limit, 1 within the limit"
-    assert found[DIMENSIONS[Metric.BLOCKED]].word == "no limit"
-    assert len(found) == len(lines) == len(DIMENSIONS) + 5
-    assert not [one for one in lines if "overall" in one.dimension or "total" in one.dimension]
-
-
-def test_what_changed_since_last_week_and_the_reference() -> None:
-    made = released([row("w=a", tpr=0.5)], row("", tpr=0.5))
-    (table,) = made.contracts
-    earlier = replace(made, week=WEEK.before.name, contracts=(replace(table, version="0"),))
-    before = Revision(WEEK.before.name, 3, WEEK.start, encode(earlier))
-    drift = ReleasedFinding("lesson", "w", "w=a", Annotation.DRIFT, Metric.TPR, WEEK.end)
-    one = replace(report(replace(made, findings=(drift,))), before=before)
-    (changed,) = labels_and_changes.changes(one).tables
-    assert [cell.text for cell in changed.table.rows[0]][:4] == ["lesson", "0", "1", "tests"]
-    (worse,) = labels_and_changes.reference(one).tables
-    assert worse.table.rows[0][0].text == "w=a"
-    (labels,) = labels_and_changes.change(one).tables
-    assert labels.table.rows[0][0].text == "lesson (version 0, now 1)"
-    plain = labels_and_changes.changes(replace(one, before=replace(before, body=encode(made))))
-    assert plain.tables == ()
+    assert context.representation(report(released([], row("")))).tables == ()

@@ -13,6 +13,7 @@ from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.drawing.tables import table
 from monitor.reports import as_csv, as_html
 from monitor.reports.document import document
+from monitor.reports.judged import MOST_LISTED
 from monitor.reports.layout import MOST_ROWS, Section, cut, titled
 
 RATE = ShownRate(0.6, 0.5, 0.7, 90)
@@ -49,7 +50,13 @@ def test_a_report_of_many_slices_shows_the_worst_and_is_no_larger_than_it_may_be
     rows[-1] = replace(rows[-1], states={**good.states, Metric.TPR: State.SUSPECTED})
     one = report_of(released(rows, good), facts_of(Coding(())))
     assert len(as_html.render(one).encode()) < 2_000_000
-    rates = dict(document(one).sections)["Rates by slice"].tables[-1]
-    assert rates.table.rows[0][0].text == f"w={SLICES - 1}"
+    sections = dict(document(one).sections)
+    rates = sections["Annex: Rates"].tables[-1]
+    assert rates.table.rows[1][0].text == f"w={SLICES - 1}"
+    page_one = sections["Slices against their limits"]
+    leading = page_one.tables[0].table.rows
+    assert f"{SLICES - MOST_LISTED} more rows are in the annex" in page_one.sentences[0]
+    assert leading[0][0].text == f"w={SLICES - 1}"
+    assert len(leading) == MOST_LISTED
     assert "more are in the JSON and CSV files." in rates.notes[-1]
     assert as_csv.render(one.release)["rates"].count("w=") == SLICES * len(Metric)

