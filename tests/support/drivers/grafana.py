@@ -9,23 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from declaring import DECLARING
+
 from alerts.rules import rendered
 from monitor.settings import Settings
-from monitor.settings.sections import BiasDimensionSettings, ProbeSetSettings, ProbesSettings
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "grafana"
 Document = dict[str, Any]
-EVERYTHING = Settings(
-    probes=ProbesSettings(
-        sets=(
-            ProbeSetSettings(
-                name="hiring", digest="0" * 64, pairs=4, variants=("a", "b"), reference="a"
-            ),
-        )
-    ),
-    bias_dimension=(BiasDimensionSettings(name="refusals", limit=0.05, owner="A. Person"),),
-)
-"""Settings that declare what special rows of the dashboards show."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +33,7 @@ class Asked:
     now: bool
 
 
-def documents(settings: Settings = EVERYTHING) -> dict[str, Document]:
+def documents(settings: Settings = DECLARING) -> dict[str, Document]:
     """Return the dashboards as they are rendered, by the name of their file."""
     files = {Path(name): text for name, text in rendered(settings).items()}
     return {

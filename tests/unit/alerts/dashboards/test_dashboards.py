@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 import grafana_types
 import pytest
 import yaml
+from declaring import DECLARING
 from grafana import (
-    EVERYTHING,
     FOLDER,
     documents,
     filled,
@@ -182,7 +182,7 @@ def test_ids_and_titles_are_unique(document: dict[str, Any]) -> None:
 
 
 def test_names_of_panels_are_unique() -> None:
-    declared = [panel for one in dashboards(EVERYTHING) for panel in one.panels]
+    declared = [panel for one in dashboards(DECLARING) for panel in one.panels]
     assert len(places(Settings())) == sum(1 + len(panel.also) for panel in declared)
     assert len(declared) == sum(len(list(panels(one))) for one in DOCUMENTS.values())
 
@@ -341,6 +341,9 @@ def test_every_state_has_a_word_and_a_colour() -> None:
     assert set(codes) == {*State}
     for state, code in codes.items():
         assert mapping["options"][code]["text"] == state.replace("_", " ")
+        by_name = mapping["options"][state]
+        assert by_name["color"] == mapping["options"][code]["color"]
+        assert by_name["text"] == state.replace("_", " ")
     green = {one["text"] for one in mapping["options"].values() if one["color"] == "green"}
     assert green == {"within contract"}
 

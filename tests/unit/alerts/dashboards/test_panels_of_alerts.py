@@ -14,8 +14,9 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
+from declaring import DECLARING
 from eventful import settings_text
-from grafana import EVERYTHING, documents, panels, variables
+from grafana import panels, variables
 
 from alerts.dashboards import places
 from alerts.exposition.catalogue import CATALOGUE
@@ -26,9 +27,14 @@ from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.settings.sections import Alerting, Evaluate, Links
 
-DOCUMENTS = {one["uid"]: one for one in documents().values()}
-ALERTS = alerts(EVERYTHING)
-PLACES = places(EVERYTHING)
+FILES = rendered(DECLARING)
+DOCUMENTS = {
+    path.rpartition("/")[2].removesuffix(".json"): json.loads(text)
+    for path, text in FILES.items()
+    if path.startswith("grafana/dashboards/")
+}
+ALERTS = alerts(DECLARING)
+PLACES = places(DECLARING)
 GRAFANA = "https://grafana.example/sub"
 named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 
@@ -48,7 +54,7 @@ def said_by(settings: Settings) -> dict[str, dict[str, str]]:
 @cache
 def said_with(grafana: str) -> dict[str, dict[str, str]]:
     """Return the annotations by alert name, with Grafana at this URL; rendered once."""
-    return said_by(msgspec.structs.replace(EVERYTHING, links=Links(grafana=grafana)))
+    return said_by(msgspec.structs.replace(DECLARING, links=Links(grafana=grafana)))
 
 
 @named
