@@ -1,14 +1,13 @@
-"""Dashboards as Grafana's JSON, in the classic model that Grafana 10 to 13 read from files.
-
-What Grafana wants to be told and is the same everywhere is added here: no joined gaps, no coloured
-default thresholds, the data source as a variable.
-"""
+"""Dashboards as Grafana's JSON; its constant parts are in grafana.yaml."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
+
+import yaml
 
 from alerts.dashboards.declarations import (
     Annotation,
@@ -25,71 +24,13 @@ from alerts.dashboards.shown_states import COLORS
 Json = dict[str, Any]
 Links = Mapping[str, Sequence[tuple[str, str]]]
 """Titles and addresses of links, by the key of their panel."""
-SCHEMA_VERSION = 42
-"""Version of the classic model; older Grafanas also read it, newer ones migrate it."""
-TAG = "slicewatch"
 COLUMNS = 24
 ROW_IDS = 1000
 """First number of rows; panels have smaller numbers."""
-
-_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-_REFRESH_WITH_TIME = 2
+CONSTANT: Mapping[str, Json] = yaml.safe_load(
+    (resources.files(__package__) / "grafana.yaml").read_text(encoding="utf-8")
+)
 _SORT, _SORT_DESCENDING = 1, 2
-_SHARED_CROSSHAIR = 1
-_LINK: Json = {
-    "type": "link",
-    "tags": [],
-    "asDropdown": False,
-    "includeVars": False,
-    "keepTime": False,
-    "targetBlank": True,
-    "icon": "external link",
-    "tooltip": "",
-}
-_DASHBOARDS: Json = _LINK | {
-    "type": "dashboards",
-    "title": "slicewatch",
-    "url": "",
-    "tags": [TAG],
-    "includeVars": True,
-    "keepTime": True,
-    "targetBlank": False,
-}
-"""Links to the other dashboards of slicewatch, with the present choices."""
-_CHOICE: Json = {
-    "current": {},
-    "options": [],
-    "multi": False,
-    "includeAll": False,
-    "hide": 0,
-    "skipUrlSync": False,
-    "regex": "",
-}
-_DATA_SOURCE: Json = _CHOICE | {
-    "type": "datasource",
-    "name": "datasource",
-    "label": "Prometheus",
-    "query": "prometheus",
-    "refresh": 1,
-}
-_FILTERS: Json = {
-    "type": "adhoc",
-    "name": "filters",
-    "label": "Filters",
-    "description": "Further labels, such as that of a cluster.",
-    "datasource": _SOURCE,
-    "hide": 0,
-    "skipUrlSync": False,
-}
-_BUILT_IN = {
-    "builtIn": 1,
-    "datasource": {"type": "grafana", "uid": "-- Grafana --"},
-    "enable": True,
-    "hide": True,
-    "iconColor": "rgba(0, 211, 255, 1)",
-    "name": "Annotations & Alerts",
-    "type": "dashboard",
-}
 
 
 def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
@@ -101,57 +42,40 @@ def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
         status_page: address of the service's own pages.
     """
     url = status_page.rstrip("/") + dashboard.status_page
-    variables = map(_variable, dashboard.variables)
-    return {
+    page = CONSTANT["link"] | {"title": "Status page", "url": url}
+    variables = [CONSTANT["data_source"], *map(_variable, dashboard.variables), CONSTANT["filters"]]
+    marks = [CONSTANT["built_in_annotation"], *map(_annotation, dashboard.annotations)]
+    return CONSTANT["dashboard"] | {
         "uid": dashboard.uid,
         "title": dashboard.title,
         "description": dashboard.about,
-        "tags": [TAG],
-        "schemaVersion": SCHEMA_VERSION,
-        "version": 1,
-        "editable": False,
-        "graphTooltip": _SHARED_CROSSHAIR,
-        "fiscalYearStartMonth": 0,
-        "timezone": "utc",
-        "refresh": "1m",
         "time": {"from": dashboard.since, "to": "now"},
-        "timepicker": {},
-        "links": [_DASHBOARDS, _LINK | {"title": "Status page", "url": url}],
-        "templating": {"list": [_DATA_SOURCE, *variables, _FILTERS]},
-        "annotations": {"list": [_BUILT_IN, *map(_annotation, dashboard.annotations)]},
+        "links": [CONSTANT["dashboards_link"], page],
+        "templating": {"list": variables},
+        "annotations": {"list": marks},
         "panels": list(_panels(dashboard, links)),
     }
 
 
 def _variable(variable: Variable) -> Json:
     query = f"label_values({variable.values}, {variable.of})"
-    return _CHOICE | {
-        "type": "query",
+    named = {"query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"}
+    return CONSTANT["variable"] | {
         "name": variable.name,
         "label": variable.label,
-        "datasource": _SOURCE,
         "definition": query,
-        "query": {
-            "qryType": 1,
-            "query": query,
-            "refId": "PrometheusVariableQueryEditor-VariableQuery",
-        },
-        "refresh": _REFRESH_WITH_TIME,
+        "query": {"qryType": 1, **named},
         "sort": _SORT_DESCENDING if variable.descending else _SORT,
     }
 
 
 def _annotation(annotation: Annotation) -> Json:
-    return {
+    return CONSTANT["annotation"] | {
         "name": annotation.name,
-        "datasource": _SOURCE,
-        "enable": True,
-        "hide": False,
         "iconColor": annotation.color,
         "expr": annotation.query,
         "titleFormat": annotation.title,
         "textFormat": annotation.text,
-        "step": "60s",
         "useValueForTime": annotation.at_value,
     }
 
@@ -164,14 +88,8 @@ def _panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
     top = 0
     for number, row in enumerate(dashboard.rows):
         places, below = _grid_places(row, top + 1)
-        yield {
-            "id": ROW_IDS + number,
-            "type": "row",
-            "title": row.title,
-            "collapsed": False,
-            "gridPos": {"x": 0, "y": top, "w": COLUMNS, "h": 1},
-            "panels": [],
-        }
+        place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
+        yield CONSTANT["row"] | {"id": ROW_IDS + number, "title": row.title, "gridPos": place}
         for panel, place in zip(row.panels, places, strict=True):
             yield _panel(panel, place, links.get(panel.key, ()))
         top = below
@@ -193,19 +111,17 @@ def _grid_places(row: PanelRow, top: int) -> tuple[list[Json], int]:
 
 
 def _panel(panel: Panel, place: Json, links: Sequence[tuple[str, str]]) -> Json:
-    return {
+    queries = zip(panel.queries, string.ascii_uppercase, strict=False)
+    return CONSTANT["panel"] | {
         "id": panel.id,
         "type": panel.kind,
         "title": panel.title,
         "description": panel.about,
-        "transparent": False,
         "gridPos": place,
-        "datasource": _SOURCE,
-        "targets": [
-            _target(query, name, panel.kind)
-            for query, name in zip(panel.queries, string.ascii_uppercase, strict=False)
+        "targets": [_target(query, name, panel.kind) for query, name in queries],
+        "links": [
+            CONSTANT["link"] | {"title": title, "url": url, "icon": ""} for title, url in links
         ],
-        "links": [_LINK | {"title": title, "url": url, "icon": ""} for title, url in links],
         "fieldConfig": {"defaults": _defaults(panel), "overrides": list(_overrides(panel))},
         "options": _options(panel),
         "transformations": list(_transformations(panel)),
@@ -215,10 +131,8 @@ def _panel(panel: Panel, place: Json, links: Sequence[tuple[str, str]]) -> Json:
 def _target(query: Query, name: str, kind: str) -> Json:
     """Return a query's JSON; stats and tables ask only for the newest values."""
     now = kind in ("stat", "table")
-    return {
+    return CONSTANT["query"] | {
         "refId": name,
-        "datasource": _SOURCE,
-        "editorMode": "code",
         "expr": query.promql,
         "format": "table" if kind == "table" else "time_series",
         "instant": now,
@@ -228,28 +142,23 @@ def _target(query: Query, name: str, kind: str) -> Json:
 
 
 def _defaults(panel: Panel) -> Json:
-    custom = dict(_CUSTOM[panel.kind])
-    if panel.threshold is not None:
-        custom["thresholdsStyle"] = {"mode": "dashed"}
-    defaults: Json = {
+    bounds = {"min": panel.min, "max": panel.max}
+    return {
         "unit": panel.unit,
         "thresholds": {"mode": "absolute", "steps": list(_steps(panel))},
-        "color": {"mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"},
+        "color": CONSTANT["color"][panel.kind],
         "mappings": _mappings(panel.words) if panel.words else [],
-        "custom": custom,
+        "custom": CONSTANT["custom"][panel.kind],
         "noValue": panel.empty,
+        **{name: value for name, value in bounds.items() if value is not None},
     }
-    bounds = {"min": panel.min, "max": panel.max}
-    return defaults | {name: value for name, value in bounds.items() if value is not None}
 
 
 def _steps(panel: Panel) -> Iterator[Json]:
-    """Yield the colours of a panel's numbers; without a threshold, Grafana colours none."""
-    if panel.threshold is None:
-        yield {"color": "text", "value": None}
-    else:
-        yield {"color": "red", "value": None}
-        yield {"color": "text", "value": panel.threshold}
+    """Yield the colours of a panel's numbers; Grafana's own default would paint them."""
+    yield {"color": "text", "value": None}
+    if panel.threshold is not None:
+        yield {"color": "red", "value": panel.threshold}
 
 
 def _mappings(name: str) -> list[Json]:
@@ -260,62 +169,11 @@ def _mappings(name: str) -> list[Json]:
     return [{"type": "value", "options": options}]
 
 
-_CUSTOM: Mapping[str, Json] = {
-    "timeseries": {
-        "drawStyle": "line",
-        "lineInterpolation": "stepAfter",
-        "lineWidth": 1,
-        "fillOpacity": 0,
-        "pointSize": 4,
-        "showPoints": "auto",
-        # A withheld number leaves a gap in the line.
-        "spanNulls": False,
-        "thresholdsStyle": {"mode": "off"},
-    },
-    "stat": {},
-    "table": {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False},
-    "state-timeline": {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False},
-}
-
-
-def _legend(*, shown: bool) -> Json:
-    return {"showLegend": shown, "displayMode": "list", "placement": "bottom", "calcs": []}
-
-
-_OPTIONS: Mapping[str, Json] = {
-    "timeseries": {
-        "legend": _legend(shown=True),
-        "tooltip": {"mode": "multi", "sort": "desc"},
-    },
-    "stat": {
-        "colorMode": "none",
-        "graphMode": "none",
-        "justifyMode": "auto",
-        "orientation": "auto",
-        "percentChangeColorMode": "standard",
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-        "showPercentChange": False,
-        "textMode": "value_and_name",
-        "wideLayout": True,
-    },
-    "table": {"cellHeight": "sm", "showHeader": True},
-    "state-timeline": {
-        "alignValue": "left",
-        "legend": _legend(shown=False),
-        "mergeValues": True,
-        "rowHeight": 0.9,
-        "showValue": "never",
-        "tooltip": {"mode": "single", "sort": "none"},
-    },
-}
-
-
 def _options(panel: Panel) -> Json:
     """Return Grafana's options of a panel; only words and states have a coloured background."""
-    options = _OPTIONS[panel.kind]
-    if panel.kind == "stat" and (panel.words or panel.color_states):
-        return options | {"colorMode": "background"}
-    return options
+    options: Json = CONSTANT["options"][panel.kind]
+    colored = panel.kind == "stat" and (panel.words or panel.color_states)
+    return options | {"colorMode": "background"} if colored else options
 
 
 # Lines and columns with looks of their own
@@ -357,15 +215,8 @@ def _transformations(panel: Panel) -> Iterator[Json]:
     if len(panel.queries) > 1:
         yield {"id": "merge", "options": {}}
     order = {source: index for index, source in enumerate(titles)}
-    yield {
-        "id": "organize",
-        "options": {
-            "excludeByName": {},
-            "includeByName": {},
-            "indexByName": order,
-            "renameByName": titles,
-        },
-    }
+    names = {"indexByName": order, "renameByName": titles}
+    yield {"id": "organize", "options": {"excludeByName": {}, "includeByName": {}, **names}}
     if panel.sort:
         fields = [{"field": panel.sort, "desc": True}]
         yield {"id": "sortBy", "options": {"fields": {}, "sort": fields}}
