@@ -293,14 +293,16 @@ def test_history_says_what_was_scraped_at_the_end_of_its_window(site: Site) -> N
         query = urllib.parse.urlencode(chosen)
         history = get(f"http://127.0.0.1:{site.ports[0]}/api/v1/history?{query}")
         labels = ", ".join(f'{name}="{value}"' for name, value in chosen.items())
-        scraped = site.instant(f"max(slicewatch_slice_rate_ratio{{{labels}}})")
+        now = time.time()  # both from one scrape
+        scraped = site.instant(f"max(slicewatch_slice_rate_ratio{{{labels}}})", now)
         points = [point for point in history["points"] if point["value"] is not None]
         if not points or not scraped:
             continue
         kind = "decisions" if values["metric"] in ("selection", "blocked") else "labelled"
         (end,) = site.instant(
             "max(slicewatch_window_end_timestamp_seconds{"
-            f'window="{values["window"]}", group_by="{values["group_by"]}", kind="{kind}"}})'
+            f'window="{values["window"]}", group_by="{values["group_by"]}", kind="{kind}"}})',
+            now,
         )
         ends = [datetime.fromisoformat(point["ends_at"]).timestamp() for point in points]
         assert ends == sorted(ends)
