@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 import sqlalchemy as sa
 
-from alerts.dashboards import FLEET, SLICE
-from alerts.dashboards.model import Dashboard
+from alerts import dashboards
 from alerts.exposition.exporter import Exporter
 from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
@@ -591,19 +590,14 @@ def _site_facts(settings: Settings) -> SiteFacts:
     return SiteFacts(
         version=program_version(),
         limitations=_limitations(settings),
-        dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
-        slice_dashboard_url=_dashboard(settings, SLICE),
+        dashboard_url=dashboards.address(settings, "fleet") or alerting.dashboard_url,
+        slice_dashboard_url=dashboards.address(settings, "slice"),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
         versions=tuple(version_groups(settings.contracts, settings.coding)),
         report=report_facts(settings),
         first=FirstNumbers(settings.stream.lateness),
     )
-
-
-def _dashboard(settings: Settings, dashboard: Dashboard) -> str | None:
-    grafana = settings.links.grafana
-    return None if grafana is None else f"{grafana.rstrip('/')}/d/{dashboard.uid}/{dashboard.uid}"
 
 
 def report_facts(settings: Settings) -> ReportFacts:
@@ -619,7 +613,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
         status_url=_status_url(settings.alerting.external_url),
-        dashboard_url=_dashboard(settings, FLEET),
+        dashboard_url=dashboards.address(settings, "fleet"),
         settings_digest=settings_digest(settings),
         timezone=settings.report.timezone,
     )

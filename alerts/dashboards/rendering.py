@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
-from alerts.dashboards.boards import dashboards
+import yaml
+
+from alerts.dashboards.declarations import PanelPlace, dashboards
 from alerts.dashboards.grafana import document
-from alerts.dashboards.provisioning import data_sources, providers
 from monitor.settings import Settings
 
 Runbooks = Mapping[str, Sequence[tuple[str, str]]]
-"""Names and addresses of runbooks, by the panel (``dashboard.name``) that shows their alert."""
+"""Names and addresses of runbooks, by the panel's name in their alerts."""
 
 
 def rendered(
@@ -25,15 +27,17 @@ def rendered(
         runbooks: runbooks that panels link to.
         to_yaml: writer of YAML files.
     """
+    provisioning = (resources.files(__package__) / "provisioning.yaml").read_text(encoding="utf-8")
     files = {
-        "grafana/provisioning/dashboards/slicewatch.yaml": to_yaml(providers()),
-        "grafana/provisioning/datasources/slicewatch.yaml": to_yaml(data_sources()),
+        f"grafana/provisioning/{folder}/slicewatch.yaml": to_yaml(content)
+        for folder, content in yaml.safe_load(provisioning).items()
     }
     for dashboard in dashboards(settings):
         links = {
             panel.key: [
                 (f"Runbook: {name}", url)
-                for name, url in runbooks.get(f"{dashboard.name}.{panel.key}", ())
+                for panel_name in PanelPlace(dashboard, panel).names
+                for name, url in runbooks.get(panel_name, ())
             ]
             for panel in dashboard.panels
         }

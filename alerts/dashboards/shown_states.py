@@ -5,11 +5,6 @@ Only ``within_contract`` is green, and undecided states have no colour of a verd
 
 from __future__ import annotations
 
-from typing import Any
-
-from alerts.dashboards.model import Look
-from alerts.dashboards.promql import newest
-from alerts.exposition import catalogue
 from monitor.core.contract import State
 
 COLORS = {
@@ -26,41 +21,21 @@ COLORS = {
 }
 CODES = {state: code for code, state in enumerate(reversed(COLORS))}
 """Numbers of states for panels that can only draw numbers; the worst state is the highest."""
-LIMIT_COLOR = "red"
-
-
-def words(state: State) -> str:
-    """Return the name of a state with spaces, for people."""
-    return state.value.replace("_", " ")
-
-
-MAPPINGS: tuple[dict[str, Any], ...] = (
-    {
-        "type": "value",
-        "options": {
-            str(CODES[state]): {"text": words(state), "color": color, "index": index}
-            for index, (state, color) in enumerate(COLORS.items())
-        },
-    },
-)
-LOOKS = tuple(
-    Look(state.value, {"color": {"mode": "fixed", "fixedColor": color}})
+WORDS = {
+    value: (state.value.replace("_", " "), color)
     for state, color in COLORS.items()
-)
-"""Looks of lines that are named by a state."""
+    for value in (str(CODES[state]), state.value)
+}
+"""Word and colour of each state, by its number and by its exported name."""
 
 
-def state_code(*chosen: str, by: tuple[str, ...], where: str = "") -> str:
-    """Return PromQL for the number of a slice's current state, by these labels.
+def per_state(query: str) -> str:
+    """Return PromQL for the numbers of current states, from a query for one ``<state>``'s number.
 
-    A state that does not apply is 0 and is left out; nothing stands for a slice that is not there.
+    A state that does not apply is left out; nothing stands for a slice that is not there.
     """
-    terms = (
-        f"({newest(catalogue.STATE, by, *chosen, where=_matcher(state, where))} == 1) * {code}"
+    queries = (
+        query.replace("<state>", state.value).replace("<code>", str(code))
         for state, code in CODES.items()
     )
-    return "\nor ".join(terms)
-
-
-def _matcher(state: State, where: str) -> str:
-    return ", ".join([f'state="{state.value}"', where] if where else [f'state="{state.value}"'])
+    return "\nor ".join(queries)

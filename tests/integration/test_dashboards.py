@@ -1,7 +1,6 @@
 """Every query of every dashboard, asked as Grafana asks it of a service that has lived for a while.
 
-A real Prometheus has read two processes that serve and one that ingests; a real PostgreSQL holds
-what they published, and is read as the reporter of the roles that we ship.
+A real Prometheus has read two processes that serve and one that ingests.
 """
 
 from __future__ import annotations
@@ -16,21 +15,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from eventful import LATER, Eventful, evaluations, settings_text
-from grafana import (
-    POSTGRESQL,
-    PROMETHEUS,
-    Asked,
-    documents,
-    filled,
-    filled_sql,
-    label_values,
-    panels,
-    queries,
-    variables,
-)
+from grafana import Asked, documents, filled, label_values, panels, queries, variables
 from kafka_broker import KafkaBroker
 from manual import Administrator
 from monitoring import eventually, get
@@ -45,7 +32,6 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 DOCUMENTS = documents()
 GRAFANA = "https://grafana.example"
-FIRST, LAST = "2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
 FIVE_MINUTES = 300
 MATURES = 240.0
 """Also on a busy machine, where a process that was stopped amid an evaluation keeps its lease."""
@@ -53,13 +39,8 @@ Result = list[dict[str, Any]]
 Values = dict[tuple[tuple[str, str], ...], float]
 """Of each series of a result, by its labels."""
 
-EMPTY: Mapping[str, str] = {
-    "slicewatch-operations: Certificates: A": "no port and no broker of this service has one",
-    "slicewatch-operations: Certificates: B": "no port and no broker of this service has one",
-    **{
-        f"slicewatch-slice: Ready replies by score band: {query}": "weeks alone have score bands"
-        for query in "ABCD"
-    },
+EMPTY = {
+    "slicewatch-operations: Age of the data, and time left: C": "no port or broker has one",
 }
 """Queries without data in this world, and why."""
 
@@ -74,7 +55,6 @@ class Site:
     """
 
     watch: Watch
-    reader: str
     began: float
     ports: tuple[int, int]
     chosen: dict[str, list[dict[str, str]]] = field(default_factory=dict)
@@ -99,13 +79,6 @@ class Site:
         ]
         return result
 
-    def sql(self, text: str) -> list[dict[str, Any]]:
-        with psycopg.connect(self.reader) as connection:
-            cursor = connection.execute(text.encode())
-            assert cursor.description is not None
-            names = [column.name for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
-
     def choices(self, uid: str) -> list[dict[str, str]]:
         """All values that a reader can choose in the variables of a dashboard, together."""
         if uid not in self.chosen:
@@ -124,23 +97,12 @@ class Site:
             yield from self._choices(others, values | {name: value})
 
     def answers(self, one: Asked, values: Mapping[str, str]) -> Result:
-        if one.source == POSTGRESQL:
-            return self.sql(filled_sql(one.text, values, FIRST, LAST))
         text = filled(one.text, values)
         return self.instant(text) if one.now else self.over_time(text)
 
     def answered(self, uid: str, one: Asked) -> bool:
         """Whether it has data for anything that a reader can choose."""
-        return any(_has_data(self.answers(one, values)) for values in self.choices(uid))
-
-
-def _has_data(rows: Result) -> bool:
-    """Series of Prometheus; rows of SQL with a number beside the time."""
-    return any(
-        ("metric" in row and "time" not in row)
-        or any(value is not None for name, value in row.items() if name != "time")
-        for row in rows
-    )
+        return any(self.answers(one, values) for values in self.choices(uid))
 
 
 def day(number: int, hour: int = 0) -> datetime:
@@ -178,7 +140,6 @@ def site(
         )
         lived = Site(
             watch,
-            administrator.url("slicewatch_reader"),
             time.time(),
             (processes[1].port, processes[2].port),
         )
@@ -266,8 +227,8 @@ def test_a_second_process_doubles_nothing(site: Site) -> None:
     eventually(agree, "both publish the same")
     for uid, document in DOCUMENTS.items():
         for one in queries(document):
-            names = set(re.findall(r"slicewatch_\w+|\bup\b|scrape_\w+|ALERTS", one.text))
-            if one.source != PROMETHEUS or not names <= page:
+            names = set(re.findall(r"slicewatch_\w+|\bup\b|ALERTS", one.text))
+            if not names <= page:
                 continue
             for values in site.choices(uid)[:3]:
                 text = filled(one.text, values)
@@ -325,29 +286,28 @@ def _values(rows: Result) -> Values:
 
 
 def test_history_says_what_was_scraped_at_the_end_of_its_window(site: Site) -> None:
-    """Two ways from one publication: through Prometheus, and through the published tables."""
-    (drawn,) = [
-        one
-        for one in queries(DOCUMENTS["slicewatch-slice"])
-        if one.source == POSTGRESQL and '"rate"' in one.text
-    ]
+    """Two ways from one publication: through Prometheus, and to the status page's history."""
     compared = 0
     for values in site.choices("slicewatch-slice"):
-        rows = site.answers(drawn, values)
-        chosen = ", ".join(f'{k}="{values[k]}"' for k in ("contract", "metric", "window"))
-        chosen += f', group_by="{values["group_by"]}", slice="{values["slice"]}"'
-        scraped = site.instant(f"max(slicewatch_slice_rate_ratio{{{chosen}}})")
-        if not rows or not scraped:
+        chosen = {name: value for name, value in values.items() if name != "job"}
+        query = urllib.parse.urlencode(chosen)
+        history = get(f"http://127.0.0.1:{site.ports[0]}/api/v1/history?{query}")
+        labels = ", ".join(f'{name}="{value}"' for name, value in chosen.items())
+        now = time.time()  # both from one scrape
+        scraped = site.instant(f"max(slicewatch_slice_rate_ratio{{{labels}}})", now)
+        points = [point for point in history["points"] if point["value"] is not None]
+        if not points or not scraped:
             continue
         kind = "decisions" if values["metric"] in ("selection", "blocked") else "labelled"
         (end,) = site.instant(
             "max(slicewatch_window_end_timestamp_seconds{"
-            f'window="{values["window"]}", group_by="{values["group_by"]}", kind="{kind}"}})'
+            f'window="{values["window"]}", group_by="{values["group_by"]}", kind="{kind}"}})',
+            now,
         )
-        assert rows[-1]["time"].timestamp() == float(end["value"][1])
-        assert rows[-1]["rate"] == pytest.approx(float(scraped[0]["value"][1]))
-        times = [row["time"] for row in rows]
-        assert times == sorted(set(times))
+        ends = [datetime.fromisoformat(point["ends_at"]).timestamp() for point in points]
+        assert ends == sorted(ends)
+        assert ends[-1] == float(end["value"][1])
+        assert points[-1]["value"] == pytest.approx(float(scraped[0]["value"][1]))
         compared += 1
     assert compared > 20
 
@@ -357,7 +317,7 @@ def test_the_reference_is_what_the_slice_is_compared_with(site: Site) -> None:
     (asked,) = [
         one.text
         for one in queries(DOCUMENTS["slicewatch-slice"])
-        if one.source == PROMETHEUS and "_rate_ratio" in one.text and "_gap_ratio" in one.text
+        if "_rate_ratio" in one.text and "_gap_ratio" in one.text
     ]
     metrics = set()
     for values in site.choices("slicewatch-slice"):
@@ -392,7 +352,7 @@ def test_an_alert_leads_to_the_panel_of_its_slice(site: Site) -> None:
         assert values in site.choices(uid)
         where = f"{uid}: {panel['title']}: A"
         (drawn,) = [one for one in queries(DOCUMENTS[uid]) if one.where == where]
-        slices |= {values["slice"]} if _has_data(site.answers(drawn, values)) else set()
+        slices |= {values["slice"]} if site.answers(drawn, values) else set()
     assert slices & {"language_variety=conversational", "channel=voice"}
 
 
@@ -418,7 +378,7 @@ def test_every_row_of_a_sorted_table_has_the_number_it_is_sorted_by(site: Site) 
                 }
                 assert all(one <= keys[source] for one in keys.values()), panel["title"]
                 checked += bool(keys[source])
-    assert checked > 5
+    assert checked > 3
 
 
 def _keys(rows: Result) -> tuple[set[str], list[dict[str, str]]]:

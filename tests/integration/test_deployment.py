@@ -333,7 +333,7 @@ def test_both_servers_show_the_slices_to_whoever_has_the_token(played: Played, t
 def test_the_readers_login_reads_what_is_published(
     played: Played, variables: tuple[dict[str, str], Path], around: Surroundings
 ) -> None:
-    """Grafana's: only after the second run of roles.sql may it read the tables."""
+    """A person's: only after the second run of roles.sql may it read the tables."""
     password = variables[0]["READER_PASSWORD"]
     engine = create_engine(around.server.url("slicewatch", "slicewatch_reader", password))
 

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from declaring import DECLARING
+
+from alerts.rules import rendered
+from monitor.settings import Settings
+
 FOLDER = Path(__file__).parents[3] / "deploy" / "grafana"
-PROMETHEUS, POSTGRESQL = "prometheus", "grafana-postgresql-datasource"
 Document = dict[str, Any]
 
 
@@ -20,21 +24,23 @@ class Asked:
 
     Attributes:
         where: dashboard, panel and name of the query.
-        source: type of the data source.
         text: with Grafana's variables.
         now: whether it asks for the newest values alone.
     """
 
     where: str
-    source: str
     text: str
     now: bool
 
 
-def documents() -> dict[str, Document]:
-    """The dashboards that are in the repository, by the name of their file."""
-    files = sorted((FOLDER / "dashboards").glob("*.json"))
-    return {path.stem: json.loads(path.read_text()) for path in files}
+def documents(settings: Settings = DECLARING) -> dict[str, Document]:
+    """Return the dashboards as they are rendered, by the name of their file."""
+    files = {Path(name): text for name, text in rendered(settings).items()}
+    return {
+        path.stem: json.loads(text)
+        for path, text in sorted(files.items())
+        if path.parent.name == "dashboards" and path.suffix == ".json"
+    }
 
 
 def rows(document: Document) -> list[Document]:
@@ -42,9 +48,8 @@ def rows(document: Document) -> list[Document]:
 
 
 def panels(document: Document) -> Iterator[Document]:
-    """All panels but rows, those in folded rows too."""
-    for one in document["panels"]:
-        yield from one["panels"] if one["type"] == "row" else [one]
+    """All panels but rows."""
+    return (panel for panel in document["panels"] if panel["type"] != "row")
 
 
 def queries(document: Document) -> Iterator[Asked]:
@@ -52,13 +57,11 @@ def queries(document: Document) -> Iterator[Asked]:
     name = document["uid"]
     for panel in panels(document):
         for target in panel["targets"]:
-            source = target["datasource"]["type"]
-            text = target["rawSql"] if source == POSTGRESQL else target["expr"]
             where = f"{name}: {panel['title']}: {target['refId']}"
-            yield Asked(where, source, text, target.get("instant", False))
+            yield Asked(where, target["expr"], target["instant"])
     for one in document["annotations"]["list"]:
         if not one.get("builtIn"):
-            yield Asked(f"{name}: {one['name']}", PROMETHEUS, one["expr"], False)
+            yield Asked(f"{name}: {one['name']}", one["expr"], False)
 
 
 def variables(document: Document) -> dict[str, str]:
@@ -93,19 +96,5 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[3]
         return BUILT_IN.get(name) or values[name].replace("\\", "\\\\")
-
-    return _VARIABLE.sub(value, text)
-
-
-_TIME_FILTER = re.compile(r"\$__timeFilter\(([\w.]+)\)")
-
-
-def filled_sql(text: str, values: Mapping[str, str], first: str, last: str) -> str:
-    """SQL with the values of variables as literals, and the shown time as conditions."""
-    text = _TIME_FILTER.sub(rf"\1 BETWEEN '{first}' AND '{last}'", text)
-
-    def value(found: re.Match[str]) -> str:
-        assert found[2] == "sqlstring", "anything else would not be quoted"
-        return "'" + values[found[1]].replace("'", "''") + "'"
 
     return _VARIABLE.sub(value, text)

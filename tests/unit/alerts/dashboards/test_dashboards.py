@@ -1,4 +1,4 @@
-"""The dashboards as they are in the repository: well formed, and about metrics that exist."""
+"""The dashboards with all rows: few panels, well formed, and about metrics that exist."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from urllib.parse import parse_qsl
 import grafana_types
 import pytest
 import yaml
+from declaring import DECLARING
 from grafana import (
     FOLDER,
-    POSTGRESQL,
-    PROMETHEUS,
     documents,
     filled,
-    filled_sql,
     label_values,
     panels,
     queries,
@@ -29,40 +27,103 @@ from grafana import (
 )
 from monitoring import run
 
-from alerts.dashboards import SLICE, dashboards, places
+from alerts.dashboards import dashboards, places
+from alerts.dashboards.declarations import DeclarationError, read
 from alerts.exposition.catalogue import CATALOGUE, MetricKind
 from alerts.rules import rendered
 from monitor.core.contract import State
 from monitor.settings import Settings
-from monitor.store.schema import PUBLISHED
 
 DOCUMENTS = documents()
 KNOWN = {family.name: family for family in CATALOGUE}
 KNOWN |= {f"{f.name}_bucket": f for f in CATALOGUE if f.kind is MetricKind.HISTOGRAM}
-OUTSIDE = {"up", "scrape_duration_seconds", "scrape_samples_scraped", "ALERTS"}
+OUTSIDE = {"up", "ALERTS"}
 """Series of Prometheus itself."""
 TARGET = {"job", "instance"}
 COLUMNS = 24
+PANEL = """
+  - key: {key}
+    id: {id}
+    title: of {key}
+    kind: stat
+    about: What it shows, in words.
+    size: [8, 4]
+    words: flag
+    looks: {{a: limit}}
+    queries: [{{query: "up{{<< job >>}}"}}]
+"""
 each = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-
-
-def asked(document: dict[str, Any], source: str) -> dict[str, str]:
-    return {one.where: one.text for one in queries(document) if one.source == source}
 
 
 def promql(document: dict[str, Any]) -> dict[str, str]:
     """All PromQL: of panels, annotations and variables."""
     chosen = {name: label_values(query)[0] for name, query in variables(document).items()}
-    return asked(document, PROMETHEUS) | chosen
+    return {query.where: query.text for query in queries(document)} | chosen
 
 
 # Files
 
 
-def test_there_are_four_and_nothing_else_beside_them() -> None:
-    assert set(DOCUMENTS) == {f"slicewatch-{n}" for n in ("fleet", "slice", "operations", "health")}
-    kept = {str(p.relative_to(FOLDER.parent)) for p in FOLDER.rglob("*") if p.is_file()}
-    assert kept == {name for name in rendered(Settings()) if name.startswith("grafana/")}
+def test_the_repository_has_those_of_a_plain_installation() -> None:
+    files = {str(p.relative_to(FOLDER.parent)): p for p in FOLDER.rglob("*") if p.is_file()}
+    shipped = {name: path.read_text() for name, path in files.items()}
+    again = rendered(Settings())
+    assert shipped == {name: text for name, text in again.items() if name.startswith("grafana/")}
+
+
+def test_there_are_at_most_forty_panels() -> None:
+    counts = {uid: len(list(panels(document))) for uid, document in DOCUMENTS.items()}
+    assert set(counts) == {f"slicewatch-{n}" for n in ("fleet", "slice", "operations", "health")}
+    assert sum(counts.values()) <= 40
+    for document in DOCUMENTS.values():
+        first = next(row for row in document["panels"] if row["type"] == "row")
+        tops = [p for p in panels(document) if p["gridPos"]["y"] == first["gridPos"]["y"] + 1]
+        assert {panel["type"] for panel in tops} == {"stat"}, document["uid"]
+
+
+def test_the_manual_lists_every_panel() -> None:
+    manual = (FOLDER.parent / "docs" / "dashboards.md").read_text()
+    table = re.findall(r"^\| \[(\w+)\]\(\.\./grafana/\S+\) \| (.+) \| (.+) \|$", manual, re.M)
+    assert table == [
+        (board.name, board.about, "; ".join(panel.title for panel in board.panels))
+        for board in dashboards(DECLARING)
+    ]
+
+
+def test_special_rows_are_only_where_they_are_declared() -> None:
+    plain = {row["title"] for one in documents(Settings()).values() for row in rows(one)}
+    full = {row["title"] for one in DOCUMENTS.values() for row in rows(one)}
+    assert full - plain == {"Probes", "Evaluations"}
+    assert plain <= full
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("title: t", "titel: t", "slice.yaml: Object contains unknown field `titel`"),
+        (
+            "kind: stat",
+            "kind: stats",
+            r"Invalid enum value 'stats' - at `\$\.rows\[0\]\.panels\[0\]",
+        ),
+        ("size: [8, 4]", "size: [25, 4]", "Expected `int` <= 24"),
+        ("about: What it shows, in words.", "about: What?", "length >= 20"),
+        ("<< job >>", "<< jbo >>", "slice.yaml: << jbo >> is in no texts; add it there"),
+        ("looks: {a: limit}", "looks: {a: limits}", "panel up has the look 'limits'; add it to"),
+        ("words: flag", "words: flags", "panel up has the words 'flags'; add them to"),
+        ("kind: stat", "kind: table", "panel up is a table; a table has columns"),
+        ("kind: stat", "kind: stat\n    sort: b", "panel up is sorted by 'b'; name the title of a"),
+        ("rows:", "rows: [", "slice.yaml is no YAML of a dashboard"),
+        ("key: down", "key: up", "slice.yaml: two panels have the key 'up'; change one"),
+        ("id: 2", "id: 1", "slice.yaml: two panels have the id 1; change one"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_fix(old: str, new: str, says: str) -> None:
+    text = "title: t\nabout: a\nvariables: []\nrows:\n- title: r\n  panels:\n"
+    text += PANEL.format(key="up", id=1) + PANEL.format(key="down", id=2)
+    read("slice", text, {})
+    with pytest.raises(DeclarationError, match=says):
+        read("slice", text.replace(old, new, 1), {})
 
 
 @each
@@ -77,7 +138,7 @@ def test_grafanas_own_types_know_all_of_it(document: dict[str, Any]) -> None:
         (("refresh",), 60),
         (("panels", 1, "options", "colorMode"), "loud"),
         (("panels", 1, "fieldConfig", "defaults", "units"), "s"),
-        (("panels", 2, "transformations", 0, "ids"), "merge"),
+        (("panels", 4, "transformations", 0, "ids"), "merge"),
         (("panels", 1, "targets", 0, "expresion"), "up"),
         (("templating", "list", 0, "type"), "choice"),
         (("annotations", "list", 0, "enable"), "yes"),
@@ -107,7 +168,7 @@ def test_each_leads_to_the_others_and_to_the_status_page() -> None:
         link, status = document["links"]
         assert status["type"] == "link"
         address, _, query = status["url"].partition("?")
-        if uid != SLICE.uid:
+        if uid != "slicewatch-slice":
             assert (address, query) == ("http://localhost:9095/", "")
         else:
             assert address == "http://localhost:9095/slice"
@@ -130,23 +191,21 @@ def test_ids_and_titles_are_unique(document: dict[str, Any]) -> None:
 
 
 def test_names_of_panels_are_unique() -> None:
-    declared = [panel for one in dashboards(Settings()) for panel in one.panels]
-    assert len(places(Settings())) == len(declared)
+    declared = [panel for one in dashboards(DECLARING) for panel in one.panels]
+    assert len(places(Settings())) == sum(1 + len(panel.also) for panel in declared)
     assert len(declared) == sum(len(list(panels(one))) for one in DOCUMENTS.values())
 
 
 @each
 def test_no_panel_lies_on_another(document: dict[str, Any]) -> None:
-    folded = [row["panels"] for row in rows(document) if row["panels"]]
-    for level in (document["panels"], *folded):
-        cells = [
-            (x, y)
-            for place in (one["gridPos"] for one in level)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        ]
-        assert len(set(cells)) == len(cells)
-        assert max(x for x, _ in cells) < COLUMNS
+    cells = [
+        (x, y)
+        for place in (one["gridPos"] for one in document["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < COLUMNS
 
 
 @each
@@ -164,9 +223,6 @@ def test_every_panel_says_what_it_shows(document: dict[str, Any]) -> None:
 def test_what_is_withheld_leaves_a_hole(document: dict[str, Any]) -> None:
     for panel in panels(document):
         assert panel["fieldConfig"]["defaults"]["custom"].get("spanNulls", False) is False
-    # Limits are withheld from nobody: a slice's own one stands in for the contract's.
-    values = re.sub(r"COALESCE\(r\.own_\w+, l\.\w+\)", "", str(asked(document, POSTGRESQL)))
-    assert not re.search(r"or\s+vector|vector\(0|COALESCE|fill", values)
     for where, text in promql(document).items():
         assert not re.search(r"\bvector\(|\babsent|\bdefault\b", text), where
 
@@ -240,11 +296,10 @@ def test_counters_are_asked_for_their_growth(document: dict[str, Any]) -> None:
 @each
 def test_every_variable_is_there(document: dict[str, Any]) -> None:
     known = set(variables(document)) | set(sources(document))
-    built_in = {"__rate_interval", "__range", "__url_time_range", "__data"}
+    built_in = {"__rate_interval", "__url_time_range", "__data"}
     text = json.dumps(document["panels"]) + json.dumps(document["annotations"])
-    used = set(re.findall(r"\$\{?(\w+)", text)) - built_in - {"__timeFilter"}
-    # A link to the dashboard of a slice takes along what this one has.
-    assert used <= known | {"history"}
+    used = set(re.findall(r"\$\{?(\w+)", text)) - built_in
+    assert used <= known
     assert known <= used | {"job"}
     seen: set[str] = set()
     for name, query in variables(document).items():
@@ -266,26 +321,6 @@ def test_data_sources_are_chosen_by_the_reader(document: dict[str, Any]) -> None
     for panel in panels(document):
         for one in (panel, *panel["targets"]):
             assert known[one["datasource"]["uid"]] == one["datasource"]["type"]
-
-
-@each
-def test_values_of_variables_cannot_end_an_sql_string(document: dict[str, Any]) -> None:
-    for where, text in asked(document, POSTGRESQL).items():
-        assert "'$" not in text, where
-        every = filled_sql(text, dict.fromkeys(variables(document), "it's"), "a", "b")
-        assert "'it''s'" in every, where
-        tables = set(re.findall(r"\bpublished_\w+", text))
-        assert tables <= {table.name for table in PUBLISHED}, where
-
-
-def test_history_is_drawn_at_the_end_of_its_window() -> None:
-    """Rates and gaps; what a day as a whole says is drawn where its decisions end."""
-    for document in DOCUMENTS.values():
-        for where, text in asked(document, POSTGRESQL).items():
-            first = re.search(r'(\S+) AS "time"', text)
-            assert first is not None, where
-            of_window = "r.gap AS" in text or "r.value AS" in text or "r.completeness AS" in text
-            assert first[1] == ("w.ends_at" if of_window else "c.complete_to"), where
 
 
 def test_panels_of_labelled_windows_say_until_when() -> None:
@@ -310,13 +345,16 @@ def test_every_state_has_a_word_and_a_colour() -> None:
     ]
     (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
     codes = dict(
-        re.findall(r'state="(\w+)", group_by=""\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"])
+        re.findall(r'group_by="", state="(\w+)"\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"])
     )
     assert set(codes) == {*State}
     for state, code in codes.items():
         assert mapping["options"][code]["text"] == state.replace("_", " ")
-    green = [one["text"] for one in mapping["options"].values() if one["color"] == "green"]
-    assert green == ["within contract"]
+        by_name = mapping["options"][state]
+        assert by_name["color"] == mapping["options"][code]["color"]
+        assert by_name["text"] == state.replace("_", " ")
+    green = {one["text"] for one in mapping["options"].values() if one["color"] == "green"}
+    assert green == {"within contract"}
 
 
 def test_prometheus_can_parse_every_query(tmp_path: Path) -> None:
@@ -338,14 +376,14 @@ def test_prometheus_can_parse_every_query(tmp_path: Path) -> None:
 # Provisioning
 
 
-def test_provisioned_data_sources_are_of_the_types_that_the_dashboards_choose() -> None:
+def test_the_provisioned_data_source_is_of_the_type_that_the_dashboards_choose() -> None:
     (path,) = (FOLDER / "provisioning" / "datasources").iterdir()
-    provisioned = yaml.safe_load(path.read_text())["datasources"]
-    wanted = {kind for one in DOCUMENTS.values() for kind in sources(one).values()}
-    assert {one["type"] for one in provisioned} == wanted == {PROMETHEUS, POSTGRESQL}
-    for one in provisioned:
-        assert one["url"].startswith("$"), "from Grafana's environment"
-        assert all(v.startswith("$") for v in one.get("secureJsonData", {}).values())
+    (provisioned,) = yaml.safe_load(path.read_text())["datasources"]
+    assert {kind for one in DOCUMENTS.values() for kind in sources(one).values()} == {
+        provisioned["type"]
+    }
+    assert provisioned["url"].startswith("$"), "from Grafana's environment"
+    assert not any("secure" in key for key in provisioned), "no secret is written"
 
 
 def test_provisioned_dashboards_are_read_only() -> None:
