@@ -110,9 +110,9 @@ def _limit_words(incident: IncidentReport) -> str:
 def _worse_side(incident: IncidentReport) -> str:
     """Return in words which side is worse off, and in what; empty if not recorded."""
     if incident.behind is Behind.SLICE:
-        return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"
+        return f"the slice: {said_of_slice(incident.metric, 1)} than for its reference"
     if incident.behind is Behind.REFERENCE:
-        return f"its reference: of the slice, {said_of_slice(incident.metric, -1)}"
+        return f"its reference: for the slice, {said_of_slice(incident.metric, -1)}"
     return "the slice, which does not keep its level" if incident.behind else ""
 
 

@@ -31,7 +31,7 @@ SVG_WIDTH = 112
 _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
 _NOTES = """
-TPR: P(auto_serve | ready); truth: simulated; labelled: those rows; kiosk: < k."""
+TPR: of ready replies, the share served at once. kiosk is too small to show."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",

@@ -100,7 +100,7 @@ def test_the_breach_is_the_first_line_and_the_right_slice_the_first_row(
         shown.goto(demo)
         heading = shown.locator("h1").inner_text()
         assert heading.startswith("fail")
-        assert f"{REGRESSED_SLICE}: its ready replies are served less often" in heading
+        assert f"{REGRESSED_SLICE}: ready replies served less often" in heading
         rows = shown.locator("table.rows tbody tr").all_inner_texts()
         assert rows[1].startswith(REGRESSED_SLICE), "after all decisions"
         assert "breach" in rows[1]

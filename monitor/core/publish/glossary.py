@@ -93,21 +93,21 @@ TERMS: Mapping[Metric, Term] = {
 """Metrics in words; "ready" is the reviewers' judgement."""
 
 STATES: Mapping[State, str] = {
-    State.SUPPRESSED: "hidden, to protect small numbers of people",
-    State.INSUFFICIENT_SUPPORT: "too little support to judge",
+    State.SUPPRESSED: "hidden to protect privacy",
+    State.INSUFFICIENT_SUPPORT: "not enough data yet",
     State.MATURING: "labels are still to come",
-    State.NO_LIMIT: "the contract sets no limit",
-    State.INCONCLUSIVE: "undecided: the interval straddles the limit",
-    State.WITHIN_CONTRACT: "within the contract",
-    State.STALE: "was within the contract, but that is too old",
-    State.BETTER_OFF: "better off than the others by more than the limit: they are worse off",
-    State.SUSPECTED: "outside the limit, not confirmed by the sequential test",
-    State.BREACH: "breach: confirmed by the sequential test",
+    State.NO_LIMIT: "no limit applies",
+    State.INCONCLUSIVE: "not enough data yet to tell",
+    State.WITHIN_CONTRACT: "within the limit",
+    State.STALE: "was within the limit; the data are too old now",
+    State.BETTER_OFF: "others are worse off by more than the limit",
+    State.SUSPECTED: "over the limit, not yet confirmed",
+    State.BREACH: "over the limit, confirmed by the sequential test",
 }
-"""States in words."""
+"""States in words, the same on every surface."""
 
 FINDINGS: Mapping[Annotation, str] = {
-    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
+    Annotation.GAP: "on a weekly list: over the limit (false discovery rate 0.10)",
     Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
     Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
     Annotation.ADWIN: "a change (ADWIN)",

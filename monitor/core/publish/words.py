@@ -182,6 +182,5 @@ def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
     name, reference = slice_name(slice_), slice_name(gap.reference)
     if gap.lower <= 0 <= gap.upper:
         return f"no clear difference from {reference}"
-    if worse_off(name, reference, gap.value) == name:
-        return f"{name}: {said_of_slice(metric, 1)} than those of {reference}"
-    return f"{name}: {said_of_slice(metric, -1)} than those of {reference}"
+    sign = 1 if worse_off(name, reference, gap.value) == name else -1
+    return f"{name}: {said_of_slice(metric, sign)} than for {reference}"

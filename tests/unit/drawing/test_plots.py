@@ -99,7 +99,7 @@ def test_intersections_without_support_are_hatched_and_have_no_number() -> None:
     assert found.count("hatch") == 3
     assert [one for one in found if one.startswith("heat")] == ["heat", "heat worse"]
     assert re.findall(r">\+\d+</text>", drawn) == [">+5</text>"]
-    assert "b, x: too little support to judge" in drawn
+    assert "b, x: not enough data yet" in drawn
     assert "b, y: hidden" in drawn
 
 

@@ -313,7 +313,7 @@ def test_the_first_page_names_who_is_worse_off_by_how_much_and_the_limit() -> No
     text = as_markdown.render(report(release(row, hidden("channel=email"))))
     first = text[: text.index("## Use cases")]
     line = next(one for one in first.splitlines() if "(33 points, limit 10)" in one)
-    assert "channel=chat: its ready replies are served less often than those of all others" in line
+    assert "channel=chat: ready replies served less often than for all others" in line
     needed = first[first.index("## What is needed") :]
     ways = next(one for one in needed.splitlines() if one.startswith("| channel=email"))
     assert all(way in ways for way in ("Audit more", "Wait", "Merge"))
@@ -327,7 +327,7 @@ def test_a_slice_that_all_others_are_worse_off_than_blocks_once_and_is_told_as_t
     whys = [one.why for one in decide(made).requirements if not one.met]
     assert "outside the limit: tpr of all but channel=chat" in whys[0]
     text = as_markdown.render(report(made))
-    said = "all but channel=chat: their ready replies are served less often than those of"
+    said = "all but channel=chat: ready replies served less often than for"
     assert f"{said} channel=chat (33 points, limit 10) | all others |" in text
 
 

@@ -22,7 +22,7 @@ def test_a_gap_is_its_points_with_their_interval_and_this_alone_where_a_rate_is_
 @pytest.mark.parametrize(
     ("lower", "upper", "said"),
     [
-        (0.01, 0.05, "channel=email: its ready replies are served less often"),
+        (0.01, 0.05, "channel=email: ready replies served less often"),
         (-0.01, 0.05, "no clear difference from channel=chat"),
         (None, 0.05, ""),
         (0.01, None, ""),
