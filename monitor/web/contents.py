@@ -39,7 +39,9 @@ class ContractContent:
         verdict: on all of its checks.
         notes: what has to be known to read the numbers.
         total: all decisions together.
-        slices: the ranked slices of all group-bys.
+        counts: number of slices by class: breach, over, undecided, hidden or within.
+        group_bys: names of its group-bys.
+        slices: the ranked slices of all group-bys, or those that the view looks for.
         versions: those of them that are versions of the router, each beside its reference.
     """
 
@@ -56,6 +58,8 @@ class ContractContent:
     verdict: Headline
     notes: tuple[str, ...]
     total: SliceLine
+    counts: dict[str, int]
+    group_bys: tuple[str, ...]
     slices: tuple[SliceLine, ...]
     versions: tuple[VersionPair, ...]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
@@ -17,7 +18,7 @@ from monitor import drawing
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
-from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.glossary import BADGES, STATES, TERMS, slice_name
 from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
@@ -39,6 +40,7 @@ from monitor.web.contents import (
 )
 from monitor.web.headlines import BLIND
 from monitor.web.links import ViewSubject
+from monitor.web.published import Trends
 
 PAGE_SIZE = 100
 """Number of slices on one page of an overview."""
@@ -79,6 +81,30 @@ class SiteFacts:
     first: FirstNumbers = field(default_factory=FirstNumbers)
 
 
+_LEAST_TREND = 0.1
+"""Height of the axis of trends, at least: smaller moves are mostly chance."""
+OUTCOMES = {
+    Outcome.CONFIRMED: "fixed",
+    Outcome.FALSE_ALARM: "not real",
+    Outcome.DATA_FAULT: "bad data",
+    Outcome.ACCEPTED: "accepted",
+}
+_VERDICT_WORDS = {
+    Verdict.PASS.value: "within limits",
+    Verdict.FAIL.value: "limit broken",
+    Verdict.INCONCLUSIVE.value: "undecided",
+    Verdict.INSUFFICIENT_SUPPORT.value: "not enough data",
+    BLIND: "blind",
+}
+_CLASS_WORDS = {
+    "breach": "in breach",
+    "over": "over limit",
+    "undecided": "undecided",
+    "hidden": "hidden",
+    "within": "within limit",
+}
+
+
 class PageRenderer:
     """Renderer of all pages from contents to HTML; any thread may use it."""
 
@@ -92,8 +118,17 @@ class PageRenderer:
             " base-uri 'none'; frame-ancestors 'none'"
         )
 
-    def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """Return the overview page as HTML; ``today`` is a UTC date."""
+    def overview(
+        self, page: Overview, view: ViewSubject, today: date, trends: Mapping[str, Trends]
+    ) -> str:
+        """Return the overview page as HTML.
+
+        Args:
+            page: the content.
+            view: subject of the view, for its links.
+            today: a UTC date.
+            trends: trends of the primary metric, by contract.
+        """
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
         scale = charts.gap_scales(lines)
         return self._render(
@@ -101,10 +136,12 @@ class PageRenderer:
             page=page,
             view=view,
             today=today,
+            counts=_total_counts(page),
+            service=_service_text(page),
+            axis=charts.gap_axis(scale),
             strip=lambda cell: charts.gap_strip(cell, scale),
-            shown=lambda contract: _lines_on_page(contract, view.page),
-            same_why=_has_same_reason,
-            references=_reference_names(page),
+            spark=_spark(trends),
+            shown=lambda contract: _lines_on_page(contract, view),
             most=PAGE_SIZE,
             behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
@@ -136,8 +173,7 @@ class PageRenderer:
     def incident(
         self,
         incident: IncidentReport,
-        cell: Cell | None,
-        slice_link: str,
+        content: SliceContent | None,
         *,
         at: Moment | None,
         synthetic: bool,
@@ -148,25 +184,28 @@ class PageRenderer:
 
         Args:
             incident: the incident.
-            cell: newest cell of its slice and metric; None if the window shows none.
-            slice_link: query of the slice's page; empty if the slice is withheld.
+            content: its slice as it is published now; None if that is hidden or gone.
             at: time of the newest Snapshot; None before the first.
             synthetic: whether its contract is about declared test conditions.
             responds: whether the reader may act on it.
             error: reason why the last act was refused.
         """
+        cell = _cell_of(content.line, incident.metric) if content else None
+        reference = content.reference_line if content else None
         scale = charts.gap_scale(charts.sizes([cell] if cell else []))
+        draw = charts.rate_history if incident.behind is Behind.LEVEL else charts.gap_history
         return self._render(
             "incident",
             incident=incident,
             cell=cell,
+            reference_cell=_cell_of(reference, incident.metric) if reference else None,
+            history=draw(content.history, _history_marks(content)) if content else "",
+            slice_link=incident_view(incident).query() if content else "",
             at=at,
             synthetic=synthetic,
-            slice_link=slice_link,
             responds=responds,
             error=error,
             open=incident.state in ("open", "acknowledged", "accepted"),
-            outcomes=[outcome.value for outcome in Outcome],
             strip=lambda cell: charts.gap_strip(cell, scale),
         )
 
@@ -198,6 +237,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "percent": words.percent,
         "rate": words.rate_text,
         "gap": words.gap_text,
+        "points": words.points,
         "ratio": words.ratio_text,
         "limit": limit_words.limit_text,
         "limits": limit_words.limits_text,
@@ -206,6 +246,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "slice": slice_name,
         "severity": words.severity_text,
         "stage": words.stage_text,
+        "references": _references,
         "point_rate": _point_rate,
         "point_gap": _point_gap,
     }
@@ -215,6 +256,11 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "tones": charts.TONES,
         "verdict_tones": _VERDICT_TONES,
         "terms": TERMS,
+        "states": STATES,
+        "badges": BADGES,
+        "classes": _CLASS_WORDS,
+        "verdict_words": _VERDICT_WORDS,
+        "outcomes": OUTCOMES,
         "none_text": words.NONE,
         "sentence": lambda incident: incident_sentence(
             incident.metric, incident.slice, incident.behind, incident.limit
@@ -225,10 +271,52 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
     return environment
 
 
-def _lines_on_page(contract: ContractContent, page: int) -> Sequence[SliceLine]:
-    """Return the slice lines on a page from 1; the line of all decisions leads page 1."""
-    lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    return (contract.total, *lines) if page == 1 else lines
+def _lines_on_page(contract: ContractContent, view: ViewSubject) -> Sequence[SliceLine]:
+    """Return the slice lines on a page from 1; the line of all decisions leads the first."""
+    lines = contract.slices[(view.page - 1) * PAGE_SIZE : view.page * PAGE_SIZE]
+    leads = view.page == 1 and not (view.find or view.show)
+    return (contract.total, *lines) if leads else lines
+
+
+def _total_counts(page: Overview) -> Counter[str]:
+    """Return the number of slices of all contracts by class."""
+    return sum((Counter(contract.counts) for contract in page.contracts), Counter())
+
+
+def _service_text(page: Overview) -> str:
+    """Return the health of the service in a few words, the gravest fault first."""
+    waiting = sum(topic.unowned + topic.parked for topic in page.pipeline.topics)
+    if page.blind or waiting:
+        return "blind" if page.blind else f"{waiting} partitions wait"
+    return "behind" if page.outdated else "up to date"
+
+
+def _spark(trends: Mapping[str, Trends]) -> Callable[[str, SliceLine], Markup]:
+    """Return a function that draws the trend of a contract's slice, on one scale a contract."""
+    scales = {contract: _trend_scale(lines) for contract, lines in trends.items() if lines}
+
+    def draw(contract: str, line: SliceLine) -> Markup:
+        trend = trends.get(contract, {}).get((line.group_by, line.slice))
+        return charts.sparkline(trend, *scales[contract]) if trend else Markup("")
+
+    return draw
+
+
+def _trend_scale(trends: Trends) -> tuple[date, tuple[float, float]]:
+    """Return the last day, and the lowest and highest rate, a tenth apart or more."""
+    rates = [rate for trend in trends.values() for _, rate in trend]
+    last = max(trend[-1][0] for trend in trends.values())
+    low = min(*rates, max(0.0, max(rates) - _LEAST_TREND))
+    return last, (low, max(*rates, _LEAST_TREND))
+
+
+def _cell_of(line: SliceLine, metric: Metric) -> Cell | None:
+    return next((cell for cell in line.cells if cell.metric is metric), None)
+
+
+def incident_view(incident: IncidentReport) -> ViewSubject:
+    """Return the view of the slice and metric that an incident is about."""
+    return ViewSubject(incident.contract, "", incident.group_by, incident.slice, incident.metric)
 
 
 def _dashboard_query(page: SliceContent) -> str:
@@ -243,16 +331,10 @@ def _dashboard_query(page: SliceContent) -> str:
     return urlencode({f"var-{name}": value for name, value in variables.items()})
 
 
-def _reference_names(page: Overview) -> set[str]:
-    """Return the names of slices that are the reference of another slice."""
-    cells = (cell for contract in page.contracts for line in contract.slices for cell in line.cells)
-    return {cell.gap.reference for cell in cells if cell.gap is not None}
-
-
-def _has_same_reason(line: SliceLine) -> bool:
-    """Return True when all metrics of a slice are undecided for the same reason."""
-    reasons = {(cell.why, cell.until) for cell in line.cells}
-    return len(line.cells) > 1 and len(reasons) == 1
+def _references(line: SliceLine) -> str:
+    """Return the names that a slice's metrics are compared with, for people; empty without."""
+    names = dict.fromkeys(slice_name(cell.gap.reference) for cell in line.cells if cell.gap)
+    return "; ".join(names)
 
 
 def _history_marks(page: SliceContent) -> list[charts.Mark]:
@@ -297,7 +379,7 @@ def status_text(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
-    return f"{state}: {incident.outcome.value.replace('_', ' ')}" if incident.outcome else state
+    return f"{state}: {OUTCOMES[incident.outcome]}" if incident.outcome else state
 
 
 def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Protocol
 
+from monitor.core.contract import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
@@ -12,6 +14,9 @@ from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import IsoWeek
+
+Trends = Mapping[tuple[str, str], Sequence[tuple[date, float]]]
+"""Days with their published rates, ascending, by group-by and slice."""
 
 
 class Published(Protocol):
@@ -30,6 +35,10 @@ class Published(Protocol):
 
     def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
         """Return a HistoryPoint per day of a slice and metric, as published."""
+        ...
+
+    def trends(self, contract: str, window: str, metric: Metric) -> Trends:
+        """Return the shown rates of four weeks of all slices."""
         ...
 
     def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:

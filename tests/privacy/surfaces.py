@@ -680,6 +680,10 @@ _PAGES = (
         "Headline.word Headline.sentence SliceContent.agreement",
     ),
     *rows_for(
+        Surface.PAGE, Rule.STATE, "numbers of listed slices by state; all states are shown",
+        "ContractContent.counts",
+    ),
+    *rows_for(
         Surface.PAGE, Rule.STATE, "by the state and what the settings and the Snapshot say; what"
         " hides a slice is never told apart", "Cell.why Cell.until",
     ),
@@ -736,7 +740,8 @@ _PAGES = (
         "HistoryPoint.version ContractContent.version ContractContent.owner",
         "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
         "ContractContent.max_age_seconds",
-        "ContractContent.windows ContractContent.metrics SliceContent.version",
+        "ContractContent.windows ContractContent.metrics ContractContent.group_bys",
+        "SliceContent.version",
         "SliceContent.synthetic SliceContent.k SliceContent.windows TopicFacts.topic",
     ),
     *rows_for(

@@ -106,6 +106,20 @@ STATES: Mapping[State, str] = {
 }
 """States in words, the same on every surface."""
 
+BADGES: Mapping[State, str] = {
+    State.SUPPRESSED: "hidden",
+    State.INSUFFICIENT_SUPPORT: "not enough data",
+    State.MATURING: "labels to come",
+    State.NO_LIMIT: "no limit",
+    State.INCONCLUSIVE: "undecided",
+    State.WITHIN_CONTRACT: "within limit",
+    State.STALE: "too old",
+    State.BETTER_OFF: "better off",
+    State.SUSPECTED: "over limit",
+    State.BREACH: "breach",
+}
+"""States in two or three words, for tables of the page."""
+
 FINDINGS: Mapping[Annotation, str] = {
     Annotation.GAP: "on a weekly list: over the limit (false discovery rate 0.10)",
     Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
@@ -163,7 +177,7 @@ def slice_name(text: str) -> str:
         ('channel=chat, device=phone', 'all decisions', 'all others')
     """
     if text == WITHHELD:
-        return text
+        return "a hidden slice"
     if text == COMPLEMENT:
         return "all others"
     return ", ".join(f"{name}={value}" for name, value in parse_atom(text).items()) or _TOTAL

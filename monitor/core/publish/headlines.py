@@ -64,8 +64,10 @@ def incident_sentence(
 ) -> str:
     """Return a sentence on the gap of an incident, with the broken limit."""
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
-    name = "a hidden slice" if slice_ == WITHHELD else slice_name(slice_)
-    if slice_ != WITHHELD and behind in (Behind.SLICE, Behind.REFERENCE):
+    name = slice_name(slice_)
+    if slice_ == WITHHELD:
+        return f"{RATED[metric]}: hidden to protect privacy"
+    if behind in (Behind.SLICE, Behind.REFERENCE):
         comparison = said_of_slice(metric, 1 if behind is Behind.SLICE else -1)
         return f"{name}: {comparison} than for its reference{broken}"
     return f"{name}: {RATED[metric]}, outside the limit{broken}"

@@ -31,6 +31,19 @@ RANKS = (
 """States, from the worst to the unknown ones."""
 
 
+SLICE_CLASSES = {
+    "breach": (State.BREACH,),
+    "over": (State.SUSPECTED,),
+    "undecided": (
+        *(State.INCONCLUSIVE, State.STALE),
+        *(State.MATURING, State.INSUFFICIENT_SUPPORT),
+    ),
+    "hidden": (State.SUPPRESSED,),
+    "within": (State.WITHIN_CONTRACT, State.BETTER_OFF, State.NO_LIMIT),
+}
+"""Classes of slices for counts and filters; a slice is in the first that any of its cells is in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Metric of a slice in a window, with everything that a page shows of it.
@@ -96,6 +109,12 @@ class SliceLine:
     slice: str
     completeness: float | None
     cells: tuple[Cell, ...]
+
+    @property
+    def slice_class(self) -> str:
+        """Class of the slice by its worst cell: a key of :data:`SLICE_CLASSES`."""
+        states = {cell.state for cell in self.cells}
+        return next((name for name, of in SLICE_CLASSES.items() if states & {*of}), "within")
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
