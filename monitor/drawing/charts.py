@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
-from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
 from monitor.core.publish.words import bounds, gap_text, percent, points, rate_text
 from monitor.drawing import svg
@@ -49,6 +49,13 @@ TONES = {
 """CSS class of a state, for its colour; words always say the same."""
 
 
+TERMINAL_STYLES = {
+    **{"bad": "bold red", "good": "green", "unsure": "yellow", "old": "cyan"},
+    **{"plain": "", "grey": "dim", "hidden": "dim"},
+}
+"""Style of the terminal for each of these classes."""
+
+
 class Band(Protocol):
     """Score band with its P(ready); the rate is None if too few were labelled."""
 
@@ -61,18 +68,14 @@ class Band(Protocol):
         """Return the band's P(ready) with its interval; None if too few were labelled."""
 
 
-def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """Return one axis's half width, in rate units, that holds the gaps and limits of all lines."""
-    return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
-
-
 def gap_scale(sizes: Iterable[float]) -> float:
     """Return an axis's half width that holds all sizes: a multiple of .05, from .1 to 1."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 
 
-def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
+def sizes(cells: Iterable[Cell]) -> Iterator[float]:
+    """Yield sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
     for cell in cells:
         if cell.max_gap is not None:
             yield 1.5 * cell.max_gap
@@ -80,11 +83,6 @@ def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
             yield from (
                 abs(bound) for bound in (cell.gap.lower, cell.gap.upper) if bound is not None
             )
-
-
-def sizes(cells: Iterable[Cell]) -> list[float]:
-    """Return sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
-    return list(_sizes(cells))
 
 
 def gap_strip(cell: Cell, scale: float) -> Markup:

@@ -48,7 +48,6 @@ from monitor.web.contents import (
     Finding,
     Moment,
     Overview,
-    PastIncident,
     SliceContent,
     StandingIncident,
 )
@@ -270,6 +269,7 @@ def slice_content(
     metric = chosen_metric(table, view)
     row = place.row
     reference = _reference(place, metric)
+    subject = table.contract, metric, row.slice
     return SliceContent(
         moment=at,
         contract=table.contract,
@@ -290,7 +290,11 @@ def slice_content(
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),
         incidents=tuple(_slice_incidents(snapshot, table, row.slice)),
-        past=tuple(_past(incidents, table.contract, metric, row.slice)),
+        past=tuple(
+            incident
+            for incident in incidents
+            if (incident.contract, incident.metric, incident.slice) == subject
+        ),
     )
 
 
@@ -346,15 +350,6 @@ def _span(period: Period | None) -> str:
     if period is None:
         return "nothing is published yet"
     return f"from {moment_text(period.start)} to {moment_text(period.end)}"
-
-
-def _past(
-    incidents: Sequence[IncidentReport], contract: str, metric: Metric, slice_: str
-) -> Iterator[PastIncident]:
-    for incident in incidents:
-        if (incident.contract, incident.metric, incident.slice) == (contract, metric, slice_):
-            outcome = incident.outcome.value if incident.outcome else ""
-            yield PastIncident(incident.id, incident.since, incident.resolved_at, outcome)
 
 
 def _slice_incidents(

@@ -20,16 +20,15 @@ from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import BADGES, STATES, TERMS, slice_name
 from monitor.core.publish.headlines import incident_sentence
-from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.history import HistoryPoint, Trends
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
 from monitor.core.publish.limitations import Limitation
-from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
-from monitor.core.time import to_micros
+from monitor.core.time import MINUTE, to_micros
 from monitor.drawing import charts
 from monitor.reports import ReportFacts
-from monitor.web.beginning import FirstNumbers
 from monitor.web.contents import (
     ContractContent,
     IncidentList,
@@ -40,18 +39,18 @@ from monitor.web.contents import (
 )
 from monitor.web.headlines import BLIND
 from monitor.web.links import ViewSubject
-from monitor.web.published import Trends
 
 PAGE_SIZE = 100
 """Number of slices on one page of an overview."""
 
-_VERDICT_TONES = {
-    Verdict.PASS.value: "good",
-    Verdict.FAIL.value: "bad",
-    Verdict.INCONCLUSIVE.value: "unsure",
-    Verdict.INSUFFICIENT_SUPPORT.value: "grey",
-    BLIND: "bad",
+_VERDICTS = {
+    Verdict.PASS.value: ("good", "within limits"),
+    Verdict.FAIL.value: ("bad", "limit broken"),
+    Verdict.INCONCLUSIVE.value: ("unsure", "undecided"),
+    Verdict.INSUFFICIENT_SUPPORT.value: ("grey", "not enough data"),
+    BLIND: ("bad", "blind"),
 }
+"""CSS class and words of each verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class SiteFacts:
         runbooks: runbook of a breach, by metric; a metric without one is absent.
         versions: group-bys over versions of the router.
         report: facts for weekly reports.
-        first: settings that decide when the first numbers are shown.
+        lateness: microseconds that the watermark stays behind the newest decision.
     """
 
     version: str
@@ -78,7 +77,7 @@ class SiteFacts:
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
     versions: tuple[VersionGroup, ...] = ()
     report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
-    first: FirstNumbers = field(default_factory=FirstNumbers)
+    lateness: int = 10 * MINUTE
 
 
 _LEAST_TREND = 0.1
@@ -88,20 +87,6 @@ OUTCOMES = {
     Outcome.FALSE_ALARM: "not real",
     Outcome.DATA_FAULT: "bad data",
     Outcome.ACCEPTED: "accepted",
-}
-_VERDICT_WORDS = {
-    Verdict.PASS.value: "within limits",
-    Verdict.FAIL.value: "limit broken",
-    Verdict.INCONCLUSIVE.value: "undecided",
-    Verdict.INSUFFICIENT_SUPPORT.value: "not enough data",
-    BLIND: "blind",
-}
-_CLASS_WORDS = {
-    "breach": "in breach",
-    "over": "over limit",
-    "undecided": "undecided",
-    "hidden": "hidden",
-    "within": "within limit",
 }
 
 
@@ -130,7 +115,7 @@ class PageRenderer:
             trends: trends of the primary metric, by contract.
         """
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
-        scale = charts.gap_scales(lines)
+        scale = charts.gap_scale(size for line in lines for size in charts.sizes(line.cells))
         return self._render(
             "overview",
             page=page,
@@ -143,7 +128,6 @@ class PageRenderer:
             spark=_spark(trends),
             shown=lambda contract: _lines_on_page(contract, view),
             most=PAGE_SIZE,
-            behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 
@@ -163,7 +147,6 @@ class PageRenderer:
             charts=drawings,
             dashboard_query=_dashboard_query(page),
             strip=lambda cell: charts.gap_strip(cell, scale),
-            behind=lambda cell: words.behind_text(cell.metric, page.line.slice, cell.gap),
         )
 
     def incidents(self, page: IncidentList) -> str:
@@ -254,12 +237,11 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "site": facts,
         "style": Markup(style),  # noqa: S704 - our own file
         "tones": charts.TONES,
-        "verdict_tones": _VERDICT_TONES,
+        "verdicts": _VERDICTS,
         "terms": TERMS,
         "states": STATES,
         "badges": BADGES,
-        "classes": _CLASS_WORDS,
-        "verdict_words": _VERDICT_WORDS,
+        "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
         "outcomes": OUTCOMES,
         "none_text": words.NONE,
         "sentence": lambda incident: incident_sentence(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date
+from collections.abc import Sequence
 from typing import Protocol
 
 from monitor.core.contract import Metric
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import IsoWeek
-
-Trends = Mapping[tuple[str, str], Sequence[tuple[date, float]]]
-"""Days with their published rates, ascending, by group-by and slice."""
 
 
 class Published(Protocol):

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from monitor.core.publish.act_input import checked_act_input, closing
-from monitor.core.publish.history import SliceKey
+from monitor.core.publish.history import SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime, to_micros
@@ -31,7 +31,7 @@ from monitor.web.contents import (
 )
 from monitor.web.links import LinkError, NothingThereError, ViewSubject
 from monitor.web.pages import PageRenderer, SiteFacts
-from monitor.web.published import Published, Trends
+from monitor.web.published import Published
 from monitor.web.report_views import ReportViews
 
 Endpoint = Callable[[Request], Response]
@@ -145,7 +145,7 @@ class Site:
             self._contracts(view, numbered_snapshot) if numbered_snapshot else (),
             beginning=None
             if numbered_snapshot
-            else beginning(pipeline, self._facts.first, self._now()),
+            else beginning(pipeline, self._facts.lateness, self._now()),
             blind=self._blind() if view.as_of is None else (),
             pipeline=pipeline,
             limitations=self._facts.limitations,

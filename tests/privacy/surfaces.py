@@ -665,9 +665,6 @@ _PAGES = (
         "Cell.rate Cell.gap BandContent.rate HistoryPoint.value HistoryPoint.gap",
     ),
     *rows_for(
-        Surface.PAGE, Rule.RELEASED_RATE, "of what is shown, in words", "Cell.sentence",
-    ),
-    *rows_for(
         Surface.PAGE, Rule.BOUND, _OF_SNAPSHOT,
         "HistoryPoint.lower HistoryPoint.upper HistoryPoint.gap_lower HistoryPoint.gap_upper",
     ),
@@ -724,8 +721,6 @@ _PAGES = (
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
         "StandingIncident.id StandingIncident.contract StandingIncident.metric",
         "StandingIncident.kind StandingIncident.severity StandingIncident.since IncidentList.more",
-        "PastIncident.id",
-        "PastIncident.since PastIncident.resolved_at",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "of a slice that is shown; else withheld",
@@ -734,7 +729,6 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.DECLARED, "said by people, or by the settings",
         "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
-        "PastIncident.outcome",
         "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
         "Cell.role Cell.max_gap Cell.min_ratio Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",

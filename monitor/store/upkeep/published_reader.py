@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.privacy.bands import SHOWN_STEP
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
@@ -91,9 +91,7 @@ class PublishedReader:
             rows = connection.execute(_history(key)).all()
         return [_point(row) for row in rows]
 
-    def trends(
-        self, contract: str, window: str, metric: Metric
-    ) -> dict[tuple[str, str], list[tuple[date, float]]]:
+    def trends(self, contract: str, window: str, metric: Metric) -> Trends:
         """Return (day, rate) of the newest TREND_DAYS days by (group-by, slice); no hidden rates.
 
         Args:
@@ -101,7 +99,7 @@ class PublishedReader:
             window: name.
             metric: the rate.
         """
-        trends: dict[tuple[str, str], list[tuple[date, float]]] = {}
+        trends: Trends = {}
         with self._one_at_a_time(), reading(self._engine) as connection:
             for row in connection.execute(_trends(contract, window, metric)):
                 trends.setdefault((row.group_by, row.slice), []).append((row.day, row.value))

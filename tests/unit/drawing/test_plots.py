@@ -19,7 +19,6 @@ CELL = Cell(
     metric=Metric.TPR,
     role=None,
     state=State.WITHIN_CONTRACT,
-    sentence="",
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
     mirror_of="",

@@ -263,4 +263,4 @@ def test_a_slice_shows_its_incidents_also_when_they_are_over(site: ServedSite) -
     assert site.json(f"{slice_}&metric=fpr")["past"] == []
     assert site.json("/api/v1/slice?group_by=channel&slice=channel%3Demail")["past"] == []
     page = site.get("/slice?group_by=channel&slice=channel%3Dchat")[1]
-    assert "not resolved (confirmed)" in page
+    assert "not resolved (fixed)" in page

@@ -23,10 +23,18 @@ def page(state: State, metric: Metric = Metric.TPR, names: tuple[str, ...] = ("a
     gap = ShownGap("complement", 0.33, 0.2, 0.45)
     row = replace(full("channel=chat"), states={metric: state}, gaps={metric: gap})
     (table,) = lesson(row).contracts
-    limits = {"max_gaps": {metric: 0.1}, "min_ratios": {}, "max_levels": {}, "min_levels": {}}
     incident = ShownIncident(1, IncidentKind.BREACH, Severity.PAGE, metric, T0, "", "withheld")
-    tables = tuple(replace(table, contract=name, primary=metric, **limits) for name in names)
-    snapshot = replace(lesson(), contracts=tuple(replace(t, incidents=(incident,)) for t in tables))
+    limited = replace(
+        table,
+        primary=metric,
+        max_gaps={metric: 0.1},
+        min_ratios={},
+        min_levels={},
+        max_levels={},
+        incidents=(incident,),
+    )
+    contracts = tuple(replace(limited, contract=name) for name in names)
+    snapshot = replace(lesson(), contracts=contracts)
     return building.overview(
         snapshot,
         None,

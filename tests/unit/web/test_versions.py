@@ -91,7 +91,7 @@ def test_a_worse_canary_stands_beside_the_stable_version(
     assert first == (
         "release=canary Ready replies served at once (TPR) 71 % [66 %, 76 %]"
         " 83 % [80 %, 86 %] release=stable +12 [+6 to +18]"
-        " release=canary: ready replies served less often than for release=stable"
+        " against release=stable"
         " breach"
     )
 
