@@ -581,7 +581,7 @@ def build_site(
 
 
 def _site_facts(settings: Settings) -> SiteFacts:
-    from monitor.web import FirstNumbers, SiteFacts  # noqa: PLC0415 - slow to load
+    from monitor.web import SiteFacts  # noqa: PLC0415 - slow to load
 
     alerting = settings.alerting
     base = alerting.runbooks.rstrip("/")
@@ -596,7 +596,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         runbooks=runbooks if reachable else {},
         versions=tuple(version_groups(settings.contracts, settings.coding)),
         report=report_facts(settings),
-        first=FirstNumbers(settings.stream.lateness),
+        lateness=settings.stream.lateness,
     )
 
 

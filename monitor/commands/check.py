@@ -28,6 +28,7 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
+from monitor.core.publish.reasons import TRIALS
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.clusters import ClusterDays
@@ -97,9 +98,8 @@ def command(
     For each contract, group-by and metric it shows how many decisions a day a slice needs for a
     verdict, and what else would make it decidable at --daily, --audit and --ready.
 
-    It also says what the bound on false pages assumes where requests come in clusters, which labels
-    the grid of audit rates discards, and how much support a slice needs before its published
-    numbers, which are rounded, can show that it keeps a limit.
+    It also says what the bound on false pages assumes, which labels the grid of audit rates
+    discards, and how much data a slice needs before it can be shown to keep a limit.
 
     Certificates that have expired, or will within two weeks, are reported; an expired server
     certificate is an error.
@@ -170,17 +170,15 @@ def _displayable(settings: Settings) -> Iterator[str]:
     for contract in settings.contracts:
         largest = max(prod(values[n] for n in g.attributes) for g in contract.group_bys)
         for need in displayable(contract, largest):
-            at_rates = ", ".join(
-                f"{_support(n)} at rates of {rate:.0%}"
+            at_rates = " or ".join(
+                f"{_support(n)} (rates of {rate:.0%})"
                 for n, rate in zip(need.at_rates, RATES, strict=True)
             )
             owner = f", {need.own}" if need.own else ""
-            failure = "ratio is below" if need.ratio else "gap is beyond"
-            at_coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
+            kept = f"{'ratio above' if need.ratio else 'gap within'} {float(need.limit):g}"
             yield (
-                f"ok: contract {contract.name}{owner}: that no {need.metric.upper()} {failure}"
-                f" {float(need.limit):g} can be shown from a support of {at_rates}"
-                f"{at_coded if contract.k > 1 else ''}"
+                f"ok: contract {contract.name}{owner}: to show a {need.metric.upper()} {kept} you"
+                f" need {at_rates} {TRIALS.get(need.metric, 'requests')} per slice"
             )
 
 
@@ -201,16 +199,14 @@ def _cluster_line(settings: Settings) -> str:
     """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
-        "ok: the bound on false pages holds while no more decisions depend on each other than the"
-        f" largest unit of a day, or than detection.cluster_size ({size}) where decisions name no"
-        " unit; with 50 equal requests from each sender, no unit and a cluster_size of 1, 380 false"
-        " pages in 90 days were measured instead of at most 1: send unit, or set"
-        " detection.cluster_size"
+        f"ok: the bound on false pages holds for decisions with a unit, or for at most {size} equal"
+        " requests per sender (detection.cluster_size); at 50 without a unit we measured 380 false"
+        " pages in 90 days: send unit, or set detection.cluster_size"
     )
 
 
 def _support(n: int | None) -> str:
-    return "no size" if n is None else f"{n:,}"
+    return "endless" if n is None else f"{n:,}"
 
 
 def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:

@@ -11,23 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.core.contract import State
 from monitor.core.time import DAY, HOUR, MINUTE, to_datetime
+from monitor.drawing.charts import TERMINAL_STYLES, TONES
 
 PIPED_WIDTH = 160
 NONE = "-"
-STATE_STYLES = {
-    State.SUPPRESSED: "dim",
-    State.INSUFFICIENT_SUPPORT: "blue",
-    State.MATURING: "cyan",
-    State.NO_LIMIT: "dim",
-    State.INCONCLUSIVE: "yellow",
-    State.WITHIN_CONTRACT: "green",
-    State.STALE: "cyan",
-    State.BETTER_OFF: "magenta",
-    State.SUSPECTED: "bold red",
-    State.BREACH: "bold white on red",
-}
+STATE_STYLES = {state: TERMINAL_STYLES[tone] for state, tone in TONES.items()}
 
 
 def console() -> Console:

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from monitor.commands.console import NONE, moment, plain_table
 from monitor.core.publish.annotations import Behind
+from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
 from monitor.core.publish.limit_words import limit_text
 from monitor.core.publish.words import stage_text
-from monitor.core.rates.gap_words import said_of_slice
 
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
@@ -61,8 +61,8 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
     yield "slice", incident.slice
-    yield "worse off", _worse_side(incident)
-    yield "limit", _limit_words(incident)
+    facts = incident.metric, incident.slice, incident.behind, incident.limit
+    yield "what", incident_sentence(*facts)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", moment(incident.since)
@@ -111,15 +111,6 @@ def _state(incident: IncidentReport) -> str:
 def _limit_words(incident: IncidentReport) -> str:
     """Return the broken limit in words; empty without one."""
     return "" if incident.limit is None else limit_text(incident.limit)
-
-
-def _worse_side(incident: IncidentReport) -> str:
-    """Return in words which side is worse off, and in what; empty if not recorded."""
-    if incident.behind is Behind.SLICE:
-        return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"
-    if incident.behind is Behind.REFERENCE:
-        return f"its reference: of the slice, {said_of_slice(incident.metric, -1)}"
-    return "the slice, which does not keep its level" if incident.behind else ""
 
 
 def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:

@@ -16,12 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from monitor.core.contract import State
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
 from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
+from monitor.drawing.charts import TERMINAL_STYLES, TONES
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown."""
@@ -31,21 +31,7 @@ SVG_WIDTH = 112
 _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
 _NOTES = """
-TPR: P(auto_serve | ready); truth: simulated; labelled: those rows; kiosk: < k."""
-
-_COLOURS = {
-    State.SUPPRESSED: "dim",
-    State.INSUFFICIENT_SUPPORT: "dim",
-    State.MATURING: "dim",
-    State.NO_LIMIT: "dim",
-    State.INCONCLUSIVE: "yellow",
-    State.WITHIN_CONTRACT: "green",
-    State.STALE: "dim",
-    State.BETTER_OFF: "magenta",
-    State.SUSPECTED: "bold red",
-    State.BREACH: "bold white on red",
-}
-
+TPR: of ready replies, the share served at once. kiosk is too small to show."""
 
 _WHAT = {
     Behind.SLICE: "worse off,",
@@ -179,7 +165,7 @@ def _table(slices: Sequence[SliceView], wide: bool) -> Table:
 
 
 def _cells(view: SliceView, wide: bool) -> list[Text]:
-    colour = _COLOURS[view.state]
+    colour = TERMINAL_STYLES[TONES[view.state]]
     cells = [
         Text(f" {view.row.slice.partition('=')[2]}"),
         Text(_number(view.truth)),

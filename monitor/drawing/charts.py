@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time
 from itertools import groupby
 from typing import Protocol
 
@@ -17,13 +17,14 @@ from markupsafe import Markup
 
 from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
-from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
-from monitor.core.publish.words import bounds, gap_text, points, rate_text
+from monitor.core.publish.words import bounds, gap_text, percent, points, rate_text
 from monitor.drawing import svg
 from monitor.drawing.svg import Axis
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
+SPARK_WIDTH, SPARK_HEIGHT = 120, 28
 WIDTH, HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 24
 _SMALLEST_SCALE = 0.1
@@ -48,6 +49,13 @@ TONES = {
 """CSS class of a state, for its colour; words always say the same."""
 
 
+TERMINAL_STYLES = {
+    **{"bad": "bold red", "good": "green", "unsure": "yellow", "old": "cyan"},
+    **{"plain": "", "grey": "dim", "hidden": "dim"},
+}
+"""Style of the terminal for each of these classes."""
+
+
 class Band(Protocol):
     """Score band with its P(ready); the rate is None if too few were labelled."""
 
@@ -60,18 +68,14 @@ class Band(Protocol):
         """Return the band's P(ready) with its interval; None if too few were labelled."""
 
 
-def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """Return one axis's half width, in rate units, that holds the gaps and limits of all lines."""
-    return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
-
-
 def gap_scale(sizes: Iterable[float]) -> float:
     """Return an axis's half width that holds all sizes: a multiple of .05, from .1 to 1."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 
 
-def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
+def sizes(cells: Iterable[Cell]) -> Iterator[float]:
+    """Yield sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
     for cell in cells:
         if cell.max_gap is not None:
             yield 1.5 * cell.max_gap
@@ -79,11 +83,6 @@ def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
             yield from (
                 abs(bound) for bound in (cell.gap.lower, cell.gap.upper) if bound is not None
             )
-
-
-def sizes(cells: Iterable[Cell]) -> list[float]:
-    """Return sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
-    return list(_sizes(cells))
 
 
 def gap_strip(cell: Cell, scale: float) -> Markup:
@@ -109,6 +108,39 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
         parts.append(_state_mark(x(gap.value), cell.state))
     label = f"gap {gap_text(gap)} points{allowed}"
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
+
+
+def gap_axis(scale: float) -> Markup:
+    """Draw the axis of gap strips with this half width as SVG: both ends and 0, in points."""
+    low, high = points(-scale), points(scale)
+    parts = [
+        svg.text(0, 9, "start", low),
+        svg.text(STRIP_WIDTH / 2, 9, "middle", "gap in points"),
+        svg.text(STRIP_WIDTH, 9, "end", high),
+    ]
+    label = f"gaps from {low} to {high} points"
+    return svg.drawing(STRIP_WIDTH, 12, label, parts, "strip axis")
+
+
+def sparkline(trend: Sequence[tuple[date, float]], last: date, ends: tuple[float, float]) -> Markup:
+    """Draw rates of four weeks by day as SVG, interrupted by days without one; empty below two.
+
+    Args:
+        trend: days with their rates, ascending.
+        last: day at the right end.
+        ends: rates at the lower and upper end.
+    """
+    if len(trend) <= 1:
+        return Markup("")
+    x = Axis(last.toordinal() - 27, last.toordinal(), 4, SPARK_WIDTH - 4)
+    y = Axis(*ends, SPARK_HEIGHT - 4, 4)
+    runs = groupby(enumerate(trend), key=lambda item: item[1][0].toordinal() - item[0])
+    lines = ([(x(day.toordinal()), y(rate)) for _, (day, rate) in run] for _, run in runs)
+    (first_day, first), (last_day, newest) = trend[0], trend[-1]
+    parts = [svg.shape("polyline", "line", line) for line in lines]
+    parts.append(svg.circle("dot", x(last_day.toordinal()), y(newest), 3))
+    label = f"{percent(first)} on {first_day}, {percent(newest)} on {last_day}"
+    return svg.drawing(SPARK_WIDTH, SPARK_HEIGHT, label, parts, "spark")
 
 
 def rate_strip(cell: Cell) -> Markup:
@@ -141,6 +173,7 @@ def _level_range(cell: Cell, x: Axis) -> Iterator[str]:
 def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
     if limit is not None:
         yield svg.rect("allowed", (x(-limit), x(limit)), _STRIP)
+        yield from (svg.line("limit", (x(end), x(end)), _STRIP) for end in (-limit, limit))
 
 
 def _state_mark(x: float, state: State) -> str:

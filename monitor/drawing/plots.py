@@ -90,5 +90,5 @@ def _gap_in_words(cell: Cell | None) -> str:
     if cell is None or cell.gap is None:
         return "hidden, or no comparison"
     if cell.state in _TOO_LITTLE:
-        return "too little support to judge"
+        return "not enough data yet"
     return f"gap {gap_text(cell.gap)} points"

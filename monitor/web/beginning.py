@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.words import age_text, moment_text
-from monitor.core.time import HOUR, MINUTE, SECOND, to_datetime, to_micros
+from monitor.core.time import HOUR, SECOND, to_datetime, to_micros
 from monitor.web.contents import Beginning
 
 
-@dataclass(frozen=True, slots=True)
-class FirstNumbers:
-    """Settings that decide when the first numbers are shown, for :func:`beginning`.
+def beginning(pipeline: Pipeline, lateness: int, now: int) -> Beginning:
+    """Return what has arrived and what the first numbers wait for.
 
-    Attributes:
+    Args:
+        pipeline: state of the way from the broker.
         lateness: microseconds that the watermark stays behind the newest decision.
+        now: wall time, microseconds.
     """
-
-    lateness: int = 10 * MINUTE
-
-
-def beginning(pipeline: Pipeline, first: FirstNumbers, now: int) -> Beginning:
-    """Return what has arrived and what the first numbers wait for; ``now`` is wall time (us)."""
     newest = pipeline.newest_decision
     reached = now if newest is None else to_micros(newest)
-    slices_from = to_datetime(reached - reached % HOUR + HOUR + first.lateness)
-    waits_for = _for_a_decision(first) if newest is None else _for_the_rest(slices_from)
+    slices_from = to_datetime(reached - reached % HOUR + HOUR + lateness)
+    waits_for = _for_a_decision(lateness) if newest is None else _for_the_rest(slices_from)
     return Beginning(_arrived(pipeline.topics), waits_for, slices_from)
 
 
@@ -43,10 +37,10 @@ def _arrived(topics: tuple[TopicFacts, ...]) -> str:
     return f"Arrived so far: {counts}{unreadable_text}."
 
 
-def _for_a_decision(first: FirstNumbers) -> str:
+def _for_a_decision(lateness: int) -> str:
     return (
         "It waits for a first decision that can be read. The first table comes"
-        f" {age_text(first.lateness / SECOND)} (stream.lateness) after the end of its hour."
+        f" {age_text(lateness / SECOND)} (stream.lateness) after the end of its hour."
     )
 
 

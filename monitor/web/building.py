@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import FINDINGS, SYNTHETIC, slice_name
+from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.headlines import contract_headline
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import (
+    SLICE_CLASSES,
     SliceLine,
     all_metrics,
     find_place,
@@ -35,7 +38,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.core.publish.words import age_text, moment_text
+from monitor.core.publish.words import moment_text
 from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (
@@ -45,7 +48,6 @@ from monitor.web.contents import (
     Finding,
     Moment,
     Overview,
-    PastIncident,
     SliceContent,
     StandingIncident,
 )
@@ -175,6 +177,7 @@ def contract_content(
         raise LinkError(
             f"group_by must be one of {', '.join(group.group_by for group in window.groups)}"
         )
+    counts = Counter(slice_line.slice_class for slice_line in slices)
     own_groups = (group for group in versions if group.contract == table.contract)
     return ContractContent(
         contract=table.contract,
@@ -190,9 +193,22 @@ def contract_content(
         verdict=contract_headline(table, window, slices),
         notes=tuple(_window_notes(table, window)),
         total=line(total_place(table, window), metrics),
+        counts={name: counts[name] for name in SLICE_CLASSES},
+        group_bys=tuple(group.group_by for group in window.groups),
         slices=slices,
         versions=tuple(side_by_side(slices, own_groups)),
     )
+
+
+def narrowed(content: ContractContent, view: ViewSubject) -> ContractContent:
+    """Return the content with the slices that a view looks for by name or class; else unchanged."""
+    slices = (
+        slice_line
+        for slice_line in content.slices
+        if view.find.lower() in slice_line.slice.lower()
+        and view.show in ("", slice_line.slice_class)
+    )
+    return replace(content, slices=tuple(slices)) if view.find or view.show else content
 
 
 def _in_group(place: Place, name: str) -> bool:
@@ -208,23 +224,19 @@ def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
 
 
 def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """Yield sentences that a reader of a window's numbers needs, such as its k and lost data."""
-    yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
+    """Yield sentences on what is special about a window's numbers, such as lost data."""
     if window.window != table.window:
-        yield f"The contract is decided on its window of {table.window}, not on this one."
-    if table.max_age is not None:
-        age = age_text(table.max_age / SECOND)
-        yield f"What is older than {age} is stale, and no longer within the contract."
+        yield f"The window {table.window} decides the contract, not this one."
     if window.data_lost:
-        yield "Data were lost: events that could not be read are missing from this window."
+        yield "Data were lost: unreadable events are missing from this window."
     if window.excluded:
-        yield "Part of this window is left out: its data were declared bad, or never complete."
+        yield "Part of this window is left out: its data are bad or incomplete."
     yield from map(_at_fault, table.labels_at_fault)
 
 
 def _at_fault(labels: LabelsAtFault) -> str:
     hidden = labels.slice == WITHHELD
-    slice_ = f"A slice of {labels.group_by}" if hidden else slice_name(labels.slice)
+    slice_ = f"A hidden slice of {labels.group_by}" if hidden else slice_name(labels.slice)
     share = "" if labels.share is None else f" (about {100 * labels.share:.0f} %)"
     where = f"{slice_}, route {labels.route.name.lower()}"
     since = moment_text(labels.since)
@@ -257,6 +269,7 @@ def slice_content(
     metric = chosen_metric(table, view)
     row = place.row
     reference = _reference(place, metric)
+    subject = table.contract, metric, row.slice
     return SliceContent(
         moment=at,
         contract=table.contract,
@@ -277,7 +290,11 @@ def slice_content(
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),
         incidents=tuple(_slice_incidents(snapshot, table, row.slice)),
-        past=tuple(_past(incidents, table.contract, metric, row.slice)),
+        past=tuple(
+            incident
+            for incident in incidents
+            if (incident.contract, incident.metric, incident.slice) == subject
+        ),
     )
 
 
@@ -333,15 +350,6 @@ def _span(period: Period | None) -> str:
     if period is None:
         return "nothing is published yet"
     return f"from {moment_text(period.start)} to {moment_text(period.end)}"
-
-
-def _past(
-    incidents: Sequence[IncidentReport], contract: str, metric: Metric, slice_: str
-) -> Iterator[PastIncident]:
-    for incident in incidents:
-        if (incident.contract, incident.metric, incident.slice) == (contract, metric, slice_):
-            outcome = incident.outcome.value if incident.outcome else ""
-            yield PastIncident(incident.id, incident.since, incident.resolved_at, outcome)
 
 
 def _slice_incidents(

@@ -39,7 +39,9 @@ class ContractContent:
         verdict: on all of its checks.
         notes: what has to be known to read the numbers.
         total: all decisions together.
-        slices: the ranked slices of all group-bys.
+        counts: number of slices by class, a key of SLICE_CLASSES.
+        group_bys: names of its group-bys.
+        slices: the ranked slices of all group-bys, or those that the view looks for.
         versions: those of them that are versions of the router, each beside its reference.
     """
 
@@ -56,6 +58,8 @@ class ContractContent:
     verdict: Headline
     notes: tuple[str, ...]
     total: SliceLine
+    counts: dict[str, int]
+    group_bys: tuple[str, ...]
     slices: tuple[SliceLine, ...]
     versions: tuple[VersionPair, ...]
 
@@ -177,23 +181,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class PastIncident:
-    """Incident of a slice and metric, open or resolved, as its slice page lists it.
-
-    Attributes:
-        id: of the incident.
-        since: event time.
-        resolved_at: event time; None while it is not resolved.
-        outcome: what people found it to be; empty where nobody said so.
-    """
-
-    id: int
-    since: datetime
-    resolved_at: datetime | None
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True)
 class SliceContent:
     """Content of a slice page: all metrics, reference, calibration, history and incidents.
 
@@ -235,7 +222,7 @@ class SliceContent:
     notes: tuple[str, ...]
     history: tuple[HistoryPoint, ...]
     incidents: tuple[StandingIncident, ...]
-    past: tuple[PastIncident, ...]
+    past: tuple[IncidentReport, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import overall
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import Headline, incident_sentence
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime
@@ -15,15 +16,9 @@ from monitor.web.contents import ContractContent, StandingIncident
 BLIND = "blind"
 NOTHING_YET = "Nothing is published yet."
 
-OUTDATED = "Everything was within the contract, but that is too long ago to say anything of now"
-EVALUATOR_BEHIND = (
-    f"{OUTDATED}: newer decisions are in the store, and the evaluator is behind. Look first at the"
-    " log of the process that evaluates; slicewatch db status names it."
-)
-NOTHING_NEWER = (
-    f"{OUTDATED}: the store has no newer decision. Look first at slicewatch_consumer_lag_messages:"
-    " above 0, ingest is behind; at 0, the router, or what sends its decisions, is silent."
-)
+OUTDATED = "The data are too old to judge"
+EVALUATOR_BEHIND = f"{OUTDATED}: the evaluator is behind; see slicewatch db status."
+NOTHING_NEWER = f"{OUTDATED}: no newer decision came; see slicewatch_consumer_lag_messages."
 
 
 def page_headline(
@@ -45,7 +40,7 @@ def page_headline(
     """
     if blind:
         detail = "What is shown is out of date." if contracts else NOTHING_YET
-        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. {detail}")
+        return Headline(BLIND, f"slicewatch does not see the router. {detail}")
     if not contracts:
         return Headline(Verdict.INSUFFICIENT_SUPPORT, NOTHING_YET)
     verdicts = [Verdict(contract.verdict.word) for contract in contracts]
@@ -56,29 +51,22 @@ def page_headline(
         if incident.kind == IncidentKind.BREACH and not incident.accepted_until
     ]
     if breaches and worst is not Verdict.FAIL:
-        return Headline(Verdict.FAIL, f"{_open(len(breaches))}: {breaches[0].sentence}.")
+        return Headline(Verdict.FAIL, f"{_open(len(breaches))} on {slice_name(breaches[0].slice)}.")
     if outdated and worst is Verdict.PASS:
         why = EVALUATOR_BEHIND if newer else NOTHING_NEWER
         return Headline(Verdict.INSUFFICIENT_SUPPORT, why)
-    worst_contracts = [
-        contract for contract, verdict in zip(contracts, verdicts, strict=True) if verdict is worst
-    ]
-    return Headline(
-        worst,
-        " ".join(_contract_sentence(contract, len(contracts)) for contract in worst_contracts),
-    )
+    if len(contracts) == 1:
+        return contracts[0].verdict
+    pairs = zip(contracts, verdicts, strict=True)
+    names = [contract.contract for contract, verdict in pairs if verdict is worst]
+    return Headline(worst, f"{', '.join(names)}: {_OF_SEVERAL.get(worst, 'undecided')}.")
+
+
+_OF_SEVERAL = {Verdict.FAIL: "a limit is broken", Verdict.PASS: "all within their limits"}
 
 
 def _open(count: int) -> str:
-    return "An incident is open" if count == 1 else f"{count} incidents are open"
-
-
-def _contract_sentence(contract: ContractContent, contract_count: int) -> str:
-    return (
-        contract.verdict.sentence
-        if contract_count == 1
-        else f"Contract {contract.contract}: {contract.verdict.sentence}"
-    )
+    return "An incident is open" if count == 1 else f"{count} incidents are open, the first"
 
 
 def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:

@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from monitor.core.contract import Metric
+from monitor.core.publish.lines import SLICE_CLASSES
 from monitor.core.time import WINDOWS, IsoWeek, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 
 _LONGEST = 1_024
-_NAMES = frozenset({"contract", "window", "group_by", "slice", "metric", "as_of", "page"})
+_NAMES = frozenset(
+    {"contract", "window", "group_by", "slice", "metric", "as_of", "page", "find", "show"}
+)
 
 
 class LinkError(SlicewatchError):
@@ -30,7 +33,7 @@ class NothingThereError(SlicewatchError):
 
 @dataclass(frozen=True, slots=True)
 class ViewSubject:
-    """Subject of a view, as links name it: contract, window, slice, metric, time and page.
+    """Subject of a view, as links name it: contract, window, slice, metric, time, page, filter.
 
     Attributes:
         contract: name; empty: the first contract, or all.
@@ -40,6 +43,8 @@ class ViewSubject:
         metric: limited metric; None: the primary one.
         as_of: event time (us), for the newest Snapshot of that time; None: the newest of all.
         page: page of a long list, from 1.
+        find: part of the slice's name, in any case; empty: all slices.
+        show: class of slices, a key of SLICE_CLASSES; empty: all classes.
     """
 
     contract: str = ""
@@ -49,6 +54,8 @@ class ViewSubject:
     metric: Metric | None = None
     as_of: int | None = None
     page: int = 1
+    find: str = ""
+    show: str = ""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> ViewSubject:
@@ -63,6 +70,9 @@ class ViewSubject:
             raise LinkError(f"a parameter is longer than {_LONGEST} characters")
         window, metric = parameters.get("window", ""), parameters.get("metric", "")
         as_of, page = parameters.get("as_of", ""), parameters.get("page", "")
+        show = parameters.get("show", "")
+        if show and show not in SLICE_CLASSES:
+            raise LinkError(f"show must be one of {', '.join(SLICE_CLASSES)}")
         if window and window not in WINDOWS:
             raise LinkError(f"window must be one of {', '.join(WINDOWS)}")
         return cls(
@@ -73,6 +83,8 @@ class ViewSubject:
             metric=_metric(metric) if metric else None,
             as_of=_instant(as_of) if as_of else None,
             page=_whole("page", page) if page else 1,
+            find=parameters.get("find", "").strip(),
+            show=show,
         )
 
     @property
@@ -91,6 +103,8 @@ class ViewSubject:
             "metric": view.metric.value if view.metric else "",
             "as_of": "" if view.as_of is None else _instant_text(view.as_of),
             "page": str(view.page) if view.page > 1 else "",
+            "find": view.find,
+            "show": view.show,
         }
         return urlencode({name: text for name, text in parameters.items() if text})
 

@@ -9,6 +9,7 @@ import msgspec
 
 from monitor.core.contract import Metric
 from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.lines import SLICE_CLASSES
 from monitor.core.time import WINDOWS
 from monitor.reports.as_json import ReportDocument
 from monitor.web.contents import (
@@ -56,6 +57,8 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "slice": _TEXT,
     "metric": {"type": "string", "enum": [metric.value for metric in Metric]},
     "as_of": {"type": "string", "format": "date-time"},
+    "find": _TEXT,
+    "show": {"type": "string", "enum": list(SLICE_CLASSES)},
     "week": {"type": "string", "pattern": "^[0-9]{4}-W[0-9]{2}$"},
     "revision": {"type": "integer", "minimum": 1},
 }
@@ -66,11 +69,13 @@ _MEANINGS = {
     "slice": "Slice text, such as channel=chat; by default all decisions.",
     "metric": "By default the contract's primary metric.",
     "as_of": "Event time: the newest stored Snapshot of then; by default the newest one.",
+    "find": "Part of a slice's name, in any case; by default all slices.",
+    "show": "Class of slices, by their worst state; by default all.",
     "week": "ISO week, such as 2026-W47; by default the newest that has a Release.",
     "revision": "Of its Release; by default the newest one.",
 }
 _PARAMETERS: Mapping[str, Sequence[str]] = {
-    SNAPSHOT: ("contract", "window", "group_by", "as_of"),
+    SNAPSHOT: ("contract", "window", "group_by", "as_of", "find", "show"),
     SLICE: ("contract", "window", "group_by", "slice", "metric", "as_of"),
     HISTORY: ("contract", "window", "group_by", "slice", "metric"),
     INCIDENTS: (),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
@@ -17,18 +18,17 @@ from monitor import drawing
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
-from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.glossary import BADGES, STATES, TERMS, slice_name
 from monitor.core.publish.headlines import incident_sentence
-from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.history import HistoryPoint, Trends
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
 from monitor.core.publish.limitations import Limitation
-from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
-from monitor.core.time import to_micros
+from monitor.core.time import MINUTE, to_micros
 from monitor.drawing import charts
 from monitor.reports import ReportFacts
-from monitor.web.beginning import FirstNumbers
 from monitor.web.contents import (
     ContractContent,
     IncidentList,
@@ -43,13 +43,14 @@ from monitor.web.links import ViewSubject
 PAGE_SIZE = 100
 """Number of slices on one page of an overview."""
 
-_VERDICT_TONES = {
-    Verdict.PASS.value: "good",
-    Verdict.FAIL.value: "bad",
-    Verdict.INCONCLUSIVE.value: "unsure",
-    Verdict.INSUFFICIENT_SUPPORT.value: "grey",
-    BLIND: "bad",
+_VERDICTS = {
+    Verdict.PASS.value: ("good", "within limits"),
+    Verdict.FAIL.value: ("bad", "limit broken"),
+    Verdict.INCONCLUSIVE.value: ("unsure", "undecided"),
+    Verdict.INSUFFICIENT_SUPPORT.value: ("grey", "not enough data"),
+    BLIND: ("bad", "blind"),
 }
+"""CSS class and words of each verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class SiteFacts:
         runbooks: runbook of a breach, by metric; a metric without one is absent.
         versions: group-bys over versions of the router.
         report: facts for weekly reports.
-        first: settings that decide when the first numbers are shown.
+        lateness: microseconds that the watermark stays behind the newest decision.
     """
 
     version: str
@@ -76,7 +77,17 @@ class SiteFacts:
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
     versions: tuple[VersionGroup, ...] = ()
     report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
-    first: FirstNumbers = field(default_factory=FirstNumbers)
+    lateness: int = 10 * MINUTE
+
+
+_LEAST_TREND = 0.1
+"""Height of the axis of trends, at least: smaller moves are mostly chance."""
+OUTCOMES = {
+    Outcome.CONFIRMED: "fixed",
+    Outcome.FALSE_ALARM: "not real",
+    Outcome.DATA_FAULT: "bad data",
+    Outcome.ACCEPTED: "accepted",
+}
 
 
 class PageRenderer:
@@ -92,21 +103,31 @@ class PageRenderer:
             " base-uri 'none'; frame-ancestors 'none'"
         )
 
-    def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """Return the overview page as HTML; ``today`` is a UTC date."""
+    def overview(
+        self, page: Overview, view: ViewSubject, today: date, trends: Mapping[str, Trends]
+    ) -> str:
+        """Return the overview page as HTML.
+
+        Args:
+            page: the content.
+            view: subject of the view, for its links.
+            today: a UTC date.
+            trends: trends of the primary metric, by contract.
+        """
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
-        scale = charts.gap_scales(lines)
+        scale = charts.gap_scale(size for line in lines for size in charts.sizes(line.cells))
         return self._render(
             "overview",
             page=page,
             view=view,
             today=today,
+            counts=_total_counts(page),
+            service=_service_text(page),
+            axis=charts.gap_axis(scale),
             strip=lambda cell: charts.gap_strip(cell, scale),
-            shown=lambda contract: _lines_on_page(contract, view.page),
-            same_why=_has_same_reason,
-            references=_reference_names(page),
+            spark=_spark(trends),
+            shown=lambda contract: _lines_on_page(contract, view),
             most=PAGE_SIZE,
-            behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 
@@ -126,7 +147,6 @@ class PageRenderer:
             charts=drawings,
             dashboard_query=_dashboard_query(page),
             strip=lambda cell: charts.gap_strip(cell, scale),
-            behind=lambda cell: words.behind_text(cell.metric, page.line.slice, cell.gap),
         )
 
     def incidents(self, page: IncidentList) -> str:
@@ -136,8 +156,7 @@ class PageRenderer:
     def incident(
         self,
         incident: IncidentReport,
-        cell: Cell | None,
-        slice_link: str,
+        content: SliceContent | None,
         *,
         at: Moment | None,
         synthetic: bool,
@@ -148,25 +167,28 @@ class PageRenderer:
 
         Args:
             incident: the incident.
-            cell: newest cell of its slice and metric; None if the window shows none.
-            slice_link: query of the slice's page; empty if the slice is withheld.
+            content: its slice as it is published now; None if that is hidden or gone.
             at: time of the newest Snapshot; None before the first.
             synthetic: whether its contract is about declared test conditions.
             responds: whether the reader may act on it.
             error: reason why the last act was refused.
         """
+        cell = _cell_of(content.line, incident.metric) if content else None
+        reference = content.reference_line if content else None
         scale = charts.gap_scale(charts.sizes([cell] if cell else []))
+        draw = charts.rate_history if incident.behind is Behind.LEVEL else charts.gap_history
         return self._render(
             "incident",
             incident=incident,
             cell=cell,
+            reference_cell=_cell_of(reference, incident.metric) if reference else None,
+            history=draw(content.history, _history_marks(content)) if content else "",
+            slice_link=incident_view(incident).query() if content else "",
             at=at,
             synthetic=synthetic,
-            slice_link=slice_link,
             responds=responds,
             error=error,
             open=incident.state in ("open", "acknowledged", "accepted"),
-            outcomes=[outcome.value for outcome in Outcome],
             strip=lambda cell: charts.gap_strip(cell, scale),
         )
 
@@ -198,6 +220,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "percent": words.percent,
         "rate": words.rate_text,
         "gap": words.gap_text,
+        "points": words.points,
         "ratio": words.ratio_text,
         "limit": limit_words.limit_text,
         "limits": limit_words.limits_text,
@@ -206,6 +229,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "slice": slice_name,
         "severity": words.severity_text,
         "stage": words.stage_text,
+        "references": _references,
         "point_rate": _point_rate,
         "point_gap": _point_gap,
     }
@@ -213,8 +237,12 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "site": facts,
         "style": Markup(style),  # noqa: S704 - our own file
         "tones": charts.TONES,
-        "verdict_tones": _VERDICT_TONES,
+        "verdicts": _VERDICTS,
         "terms": TERMS,
+        "states": STATES,
+        "badges": BADGES,
+        "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
+        "outcomes": OUTCOMES,
         "none_text": words.NONE,
         "sentence": lambda incident: incident_sentence(
             incident.metric, incident.slice, incident.behind, incident.limit
@@ -225,10 +253,52 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
     return environment
 
 
-def _lines_on_page(contract: ContractContent, page: int) -> Sequence[SliceLine]:
-    """Return the slice lines on a page from 1; the line of all decisions leads page 1."""
-    lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    return (contract.total, *lines) if page == 1 else lines
+def _lines_on_page(contract: ContractContent, view: ViewSubject) -> Sequence[SliceLine]:
+    """Return the slice lines on a page from 1; the line of all decisions leads the first."""
+    lines = contract.slices[(view.page - 1) * PAGE_SIZE : view.page * PAGE_SIZE]
+    leads = view.page == 1 and not (view.find or view.show)
+    return (contract.total, *lines) if leads else lines
+
+
+def _total_counts(page: Overview) -> Counter[str]:
+    """Return the number of slices of all contracts by class."""
+    return sum((Counter(contract.counts) for contract in page.contracts), Counter())
+
+
+def _service_text(page: Overview) -> str:
+    """Return the health of the service in a few words, the gravest fault first."""
+    waiting = sum(topic.unowned + topic.parked for topic in page.pipeline.topics)
+    if page.blind or waiting:
+        return "blind" if page.blind else f"{waiting} partitions wait"
+    return "behind" if page.outdated else "up to date"
+
+
+def _spark(trends: Mapping[str, Trends]) -> Callable[[str, SliceLine], Markup]:
+    """Return a function that draws the trend of a contract's slice, on one scale a contract."""
+    scales = {contract: _trend_scale(lines) for contract, lines in trends.items() if lines}
+
+    def draw(contract: str, line: SliceLine) -> Markup:
+        trend = trends.get(contract, {}).get((line.group_by, line.slice))
+        return charts.sparkline(trend, *scales[contract]) if trend else Markup("")
+
+    return draw
+
+
+def _trend_scale(trends: Trends) -> tuple[date, tuple[float, float]]:
+    """Return the last day, and the lowest and highest rate, a tenth apart or more."""
+    rates = [rate for trend in trends.values() for _, rate in trend]
+    last = max(trend[-1][0] for trend in trends.values())
+    low = min(*rates, max(0.0, max(rates) - _LEAST_TREND))
+    return last, (low, max(*rates, _LEAST_TREND))
+
+
+def _cell_of(line: SliceLine, metric: Metric) -> Cell | None:
+    return next((cell for cell in line.cells if cell.metric is metric), None)
+
+
+def incident_view(incident: IncidentReport) -> ViewSubject:
+    """Return the view of the slice and metric that an incident is about."""
+    return ViewSubject(incident.contract, "", incident.group_by, incident.slice, incident.metric)
 
 
 def _dashboard_query(page: SliceContent) -> str:
@@ -243,16 +313,10 @@ def _dashboard_query(page: SliceContent) -> str:
     return urlencode({f"var-{name}": value for name, value in variables.items()})
 
 
-def _reference_names(page: Overview) -> set[str]:
-    """Return the names of slices that are the reference of another slice."""
-    cells = (cell for contract in page.contracts for line in contract.slices for cell in line.cells)
-    return {cell.gap.reference for cell in cells if cell.gap is not None}
-
-
-def _has_same_reason(line: SliceLine) -> bool:
-    """Return True when all metrics of a slice are undecided for the same reason."""
-    reasons = {(cell.why, cell.until) for cell in line.cells}
-    return len(line.cells) > 1 and len(reasons) == 1
+def _references(line: SliceLine) -> str:
+    """Return the names that a slice's metrics are compared with, for people; empty without."""
+    names = dict.fromkeys(slice_name(cell.gap.reference) for cell in line.cells if cell.gap)
+    return "; ".join(names)
 
 
 def _history_marks(page: SliceContent) -> list[charts.Mark]:
@@ -297,7 +361,7 @@ def status_text(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
-    return f"{state}: {incident.outcome.value.replace('_', ' ')}" if incident.outcome else state
+    return f"{state}: {OUTCOMES[incident.outcome]}" if incident.outcome else state
 
 
 def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from monitor.core.contract import Metric
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
@@ -30,6 +31,10 @@ class Published(Protocol):
 
     def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
         """Return a HistoryPoint per day of a slice and metric, as published."""
+        ...
+
+    def trends(self, contract: str, window: str, metric: Metric) -> Trends:
+        """Return the shown rates of four weeks of all slices."""
         ...
 
     def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:

@@ -14,13 +14,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from monitor.core.publish.act_input import checked_act_input, closing
-from monitor.core.publish.history import SliceKey
+from monitor.core.publish.history import SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
-from monitor.core.publish.lines import Cell, cell, find_place, window_of
-from monitor.core.publish.snapshot import WITHHELD, ContractTable, Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
-from monitor.web import building, csv_files, openapi, report_views
+from monitor.web import building, csv_files, openapi, pages, report_views
 from monitor.web.beginning import beginning
 from monitor.web.contents import (
     ContractContent,
@@ -37,6 +36,10 @@ from monitor.web.report_views import ReportViews
 
 Endpoint = Callable[[Request], Response]
 """Function from a request to its answer."""
+
+_Contents = dict[tuple[str, str, str], tuple[ContractContent, ...]]
+_Built = tuple[int, _Contents, dict[tuple[str, str], Trends]]
+"""Number of a Snapshot, and what was built and read for it."""
 
 MAX_INCIDENTS = 50
 """Number of incidents on a page; the command lists all."""
@@ -71,7 +74,7 @@ class Site:
         self._now = now
         self._pages = PageRenderer(facts)
         self._reports = ReportViews(published, facts.report)
-        self._built: tuple[int, dict[tuple[str, str, str], tuple[ContractContent, ...]]] = (0, {})
+        self._built: _Built = (0, {}, {})
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
     def views(self) -> dict[str, Endpoint]:
@@ -142,7 +145,7 @@ class Site:
             self._contracts(view, numbered_snapshot) if numbered_snapshot else (),
             beginning=None
             if numbered_snapshot
-            else beginning(pipeline, self._facts.first, self._now()),
+            else beginning(pipeline, self._facts.lateness, self._now()),
             blind=self._blind() if view.as_of is None else (),
             pipeline=pipeline,
             limitations=self._facts.limitations,
@@ -154,15 +157,24 @@ class Site:
         """Return the contracts of a view; cache those of the newest Snapshot."""
         number, snapshot = numbered_snapshot
         if view.as_of is not None:
-            return building.contract_contents(snapshot, view, self._facts.versions)
-        newest, built = self._built
+            contents = building.contract_contents(snapshot, view, self._facts.versions)
+            return tuple(building.narrowed(content, view) for content in contents)
+        newest, built, _ = self._built
         if newest != number:
             built = {}
-            self._built = number, built
+            self._built = number, built, {}
         key = view.contract, view.window, view.group_by
         if key not in built:  # at worst, two threads build the same content
             built[key] = building.contract_contents(snapshot, view, self._facts.versions)
-        return built[key]
+        return tuple(building.narrowed(content, view) for content in built[key])
+
+    def _trends(self, content: ContractContent) -> Trends:
+        """Return the trends of a contract's primary metric, read once for a Snapshot."""
+        trends = self._built[2]
+        key = content.contract, content.window
+        if key not in trends:
+            trends[key] = self._published.trends(*key, content.metrics[0])
+        return trends[key]
 
     def _slice(self, request: Request) -> SliceContent:
         view, numbered_snapshot = _view(request), self._required_snapshot(request)
@@ -222,7 +234,10 @@ class Site:
         page = self._overview(request)
         today = to_datetime(self._now()).date()
         # Parameters that the page ignores were not checked, and must not come back in its links.
-        return self._html(self._pages.overview(page, _view(request).of_all_slices, today))
+        view = _view(request).of_all_slices
+        contracts = page.contracts if view.as_of is None else ()
+        trends = {c.contract: self._trends(c) for c in contracts if c.metrics}
+        return self._html(self._pages.overview(page, view, today, trends))
 
     def _slice_page(self, request: Request) -> Response:
         return self._html(self._pages.slice(self._slice(request), _view(request)))
@@ -244,16 +259,26 @@ class Site:
         newest = self._numbered_snapshot(ViewSubject())
         tables = newest[1].contracts if newest else ()
         table = next((table for table in tables if table.contract == incident.contract), None)
-        link, metric_cell = _newest_cell(incident, table)
         return self._pages.incident(
             incident,
-            metric_cell,
-            link,
+            self._incident_slice(incident, newest) if newest else None,
             at=self._moment(ViewSubject(), newest) if newest else None,
             synthetic=table is not None and table.synthetic,
             responds=bool(request.state.responds),
             error=error,
         )
+
+    def _incident_slice(
+        self, incident: IncidentReport, newest: tuple[int, Snapshot]
+    ) -> SliceContent | None:
+        """Return the slice of an incident as it is published now; None if hidden or gone."""
+        view = pages.incident_view(incident)
+        try:
+            points = self._history_of(newest[1], view).points
+            at = self._moment(view, newest)
+            return building.slice_content(newest[1], at, view, points, [incident])
+        except LinkError:
+            return None
 
     def _html(
         self, body: str, status: HTTPStatus = HTTPStatus.OK, *, policy: str | None = None
@@ -342,20 +367,6 @@ class Site:
             return self._html(self._pages.message(title, text), status)
 
         return answered
-
-
-def _newest_cell(incident: IncidentReport, table: ContractTable | None) -> tuple[str, Cell | None]:
-    """Return (query of the incident's slice page, newest cell of its metric); empty if gone."""
-    window = window_of(table) if table is not None else None
-    if table is None or window is None or incident.slice == WITHHELD:
-        return "", None
-    place = find_place(table, window, incident.group_by, incident.slice)
-    if place is None:
-        return "", None
-    link = ViewSubject(
-        incident.contract, "", incident.group_by, incident.slice, incident.metric
-    ).query()
-    return link, cell(place, incident.metric)
 
 
 def _as_text(make: Endpoint) -> Endpoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -106,6 +106,22 @@ def test_history_has_the_limit_of_the_slice(engine: sa.Engine, reader: Published
     )
     assert [one.limit for one in reader.history(CHAT)] == [0.05]
     assert [one.limit for one in reader.history(replace(CHAT, slice="channel=email"))] == [0.1]
+
+
+def test_trends_have_the_shown_rates_of_four_weeks(
+    engine: sa.Engine, reader: PublishedReader
+) -> None:
+    assert reader.trends("lesson", "7d", Metric.TPR) == {}
+    for day in range(30):
+        row = hidden("channel=chat") if day == 10 else full("channel=chat")
+        publish(engine, lesson(row, hidden("channel=email"), at=T0 + day * DAY), NOW + day * DAY)
+    trends = reader.trends("lesson", "7d", Metric.TPR)
+    assert set(trends) == {("", ""), ("channel", "channel=chat")}, "nothing of a hidden slice"
+    first = date(2024, 10, 4)
+    days = [first + timedelta(days=day) for day in range(2, 30) if day != 10]
+    assert trends["channel", "channel=chat"] == [(day, SHOWN.value) for day in days]
+    assert reader.trends("lesson", "24h", Metric.TPR) == {}
+    assert reader.trends("other", "7d", Metric.TPR) == {}
 
 
 def _with_version(snapshot: Snapshot, version: str) -> Snapshot:

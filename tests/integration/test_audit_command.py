@@ -517,5 +517,5 @@ def test_counts_of_real_people_are_guarded(
     counts.write_text("language_variety,count\nformal,620\nconversational,7\n")
     done = run(path, *real, "--dataset", counts)
 
-    assert "Shares are withheld" in done.out
+    assert "Shares are hidden to protect privacy." in done.out
     assert "627" not in done.out

@@ -667,9 +667,6 @@ _PAGES = (
         "Cell.rate Cell.gap BandContent.rate HistoryPoint.value HistoryPoint.gap",
     ),
     *rows_for(
-        Surface.PAGE, Rule.RELEASED_RATE, "of what is shown, in words", "Cell.sentence",
-    ),
-    *rows_for(
         Surface.PAGE, Rule.BOUND, _OF_SNAPSHOT,
         "HistoryPoint.lower HistoryPoint.upper HistoryPoint.gap_lower HistoryPoint.gap_upper",
     ),
@@ -680,6 +677,10 @@ _PAGES = (
         Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
         "Cell.state Cell.mirror_of Cell.decided_by HistoryPoint.state HistoryPoint.verdict",
         "Headline.word Headline.sentence SliceContent.agreement",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "numbers of listed slices by state; all states are shown",
+        "ContractContent.counts",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "by the state and what the settings and the Snapshot say; what"
@@ -722,8 +723,6 @@ _PAGES = (
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
         "StandingIncident.id StandingIncident.contract StandingIncident.metric",
         "StandingIncident.kind StandingIncident.severity StandingIncident.since IncidentList.more",
-        "PastIncident.id",
-        "PastIncident.since PastIncident.resolved_at",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "of a slice that is shown; else withheld",
@@ -732,13 +731,13 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.DECLARED, "said by people, or by the settings",
         "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
-        "PastIncident.outcome",
         "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
         "Cell.role Cell.max_gap Cell.min_ratio Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",
         "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
         "ContractContent.max_age_seconds",
-        "ContractContent.windows ContractContent.metrics SliceContent.version",
+        "ContractContent.windows ContractContent.metrics ContractContent.group_bys",
+        "SliceContent.version",
         "SliceContent.synthetic SliceContent.k SliceContent.windows TopicFacts.topic",
     ),
     *rows_for(

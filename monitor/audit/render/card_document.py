@@ -26,13 +26,10 @@ _WORDS = {
 }
 _SMALLEST = 5e-4
 """A smaller change does not appear in the three digits shown."""
-_NO_TOTAL = (
-    "Each dimension stands for itself: there is no total, and one that passes says nothing of"
-    " another."
-)
+_NO_TOTAL = "There is no total: a dimension that passes says nothing of another."
 _POINT = (
-    "The score of the set decides. The interval says where another set of the same size and kind"
-    " might have come out; a distance is never below 0, so an interval above 0 is no evidence."
+    "The score decides. The interval says where another set of this size might come out; a"
+    " distance is never below 0, so an interval above 0 is no evidence."
 )
 
 

@@ -112,7 +112,7 @@ def _withheld_axis_case(counts: FlipCounts) -> _Case:
     """Return the skipped test case of an axis whose flips are not listed."""
     name, flips = _axis_name(counts), max(counts.flips, counts.at_gate)
     if not flips:
-        return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
+        return _Case(name, _SKIPPED, "", "hidden to protect privacy")
     message = f"at least {flips:,} pairs flipped: cases to investigate, which decide no release"
     return _Case(name, _SKIPPED, "", message)
 

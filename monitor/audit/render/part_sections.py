@@ -139,14 +139,11 @@ def _variant(outcome: VariantOutcome) -> str:
 
 def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
     notes = [
-        "Behind the evidence gate, which is held outside. Of ready replies a flip delays one, of"
-        " the others it serves one that is not ready: two kinds of error, counted apart. McNemar's"
-        " exact two-sided test asks whether flips go one way more often than chance would have it."
+        "Flips after the evidence gate. A flip delays a ready reply, or serves an unready one:"
+        " two errors, counted apart. McNemar's exact two-sided test asks if flips lean one way."
     ]
     if not numbers.exact:
-        notes.append(
-            "Of real people: each number is one that the truth is at least, and - says nothing."
-        )
+        notes.append("Of real people: each number is a lower bound; - is hidden.")
     return AuditSection(
         "Flips by axis",
         tuple(notes),
@@ -187,7 +184,7 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
 
 def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
     """Return the note that absent values are withheld; empty for exact numbers."""
-    return () if numbers.exact else ("What has nothing that may be shown is left out.",)
+    return () if numbers.exact else ("Hidden rows are left out.",)
 
 
 def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
@@ -219,9 +216,8 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Table
 
 def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
     notes = [
-        "What the point says and what its 95 % interval says, side by side. In production intervals"
-        " alone decide. Gaps are in points: above 0 the slice is worse off than what it is compared"
-        " with, below 0 better off. What fails is told of the side that is worse off, once."
+        "Verdicts by the point and by its 95 % interval; in production the interval decides. Gaps"
+        " are in points; above 0: worse off. Each harm is counted once, at the side that has it."
     ]
     if numbers.exact:
         notes.append("A gap is over the pairs that hold both sides.")
@@ -238,8 +234,8 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
 
 
 _WHY_NONE = {
-    True: "No pair holds both sides, or they have no reply that it could be of.",
-    False: "It is withheld, as beside its interval it would tell of too few people.",
+    True: "No pair has such a reply on both sides.",
+    False: "It is hidden to protect privacy.",
 }
 
 
@@ -347,8 +343,8 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
     shown = _nearest_thresholds(lines)
     notes = [
-        "What one threshold for all variants would have made of these very replies: a look back,"
-        " not a forecast. Gaps are in points; positive: worse off than the reference slice."
+        "One threshold for all variants, applied to these replies: a look back, not a forecast."
+        " Gaps are in points; above 0: worse off."
     ]
     if len(shown) < len(lines):
         notes.append(
@@ -430,9 +426,9 @@ def _notes(
         " on, and nothing of how the router treats anybody."
     )
     if representation.withheld:
-        yield "Shares are withheld: a slice has too few rows to be shown."
+        yield "Shares are hidden to protect privacy."
     elif representation.ready_withheld:
-        yield "Labels are withheld: a slice has too few rows of one label."
+        yield "Labels are hidden to protect privacy."
     else:
         yield f"At most {numbers.points(representation.points / 100)} points off."
 

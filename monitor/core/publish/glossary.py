@@ -1,27 +1,17 @@
-"""Glossary of metrics and states: a name, a definition and a sentence with numbers per metric.
+"""Glossary of metrics and states: a name and a definition each.
 
 Page, API and documentation take their words from this module.
-
-Example:
-    >>> from monitor.core.publish.snapshot import ShownRate
-    >>> said(Metric.TPR, ShownRate(0.83, 0.79, 0.87, 120))
-    'Of 100 ready replies, about 83 went out at once (between 79 and 87).'
-    >>> said(Metric.FPR, ShownRate(None, 0.0, 0.05, 120, at_most=0.03))
-    'Of 100 replies that were not ready, at most 3 went out all the same.'
-    >>> said(Metric.BLOCKED, None)
-    ''
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.snapshot import WITHHELD, ShownRate
+from monitor.core.publish.snapshot import WITHHELD
 
 _TOTAL = "all decisions"
 SYNTHETIC = "Synthetic test conditions, not a finding about people."
@@ -29,21 +19,17 @@ SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Metric in words: heading, symbol, meaning, and the parts of a sentence about 100 trials.
+    """Metric in words: heading, symbol and meaning.
 
     Attributes:
         name: heading.
         symbol: the probability.
         meaning: meaning in one sentence.
-        of: the trials, after "Of 100".
-        happened: the hits, as a predicate of the trials.
     """
 
     name: str
     symbol: str
     meaning: str
-    of: str
-    happened: str
 
 
 TERMS: Mapping[Metric, Term] = {
@@ -51,63 +37,65 @@ TERMS: Mapping[Metric, Term] = {
         "Ready replies served at once (TPR)",
         "P(auto_serve | ready)",
         "Where it is lower, replies that were ready are held back for review: help comes late.",
-        "ready replies",
-        "went out at once",
     ),
     Metric.FPR: Term(
         "Unready replies served (FPR)",
         "P(auto_serve | not ready)",
         "Where it is higher, replies that were not ready go out without review.",
-        "replies that were not ready",
-        "went out all the same",
     ),
     Metric.SELECTION: Term(
         "Requests served at once (selection rate)",
         "P(auto_serve)",
         "Of all requests, ready or not: it differs, too, where other requests come.",
-        "requests",
-        "were answered at once, without review",
     ),
     Metric.BLOCKED: Term(
         "Requests blocked (blocked rate)",
         "P(blocked_by_evidence)",
         "Where it is higher, more requests get no reply because evidence is missing.",
-        "requests",
-        "were blocked because evidence was missing",
     ),
     Metric.READY: Term(
         "Replies that are ready (base rate)",
         "P(ready)",
         "By the reviewers' judgement; no property of the router, and never limited.",
-        "replies",
-        "were ready by the reviewers' judgement",
     ),
     Metric.PRECISION: Term(
         "Served replies that were ready (precision)",
         "P(ready | auto_serve)",
         "Where it is lower, more of the replies that go out without review are not ready.",
-        "replies served at once",
-        "were ready",
     ),
 }
 """Metrics in words; "ready" is the reviewers' judgement."""
 
 STATES: Mapping[State, str] = {
-    State.SUPPRESSED: "hidden, to protect small numbers of people",
-    State.INSUFFICIENT_SUPPORT: "too little support to judge",
+    State.SUPPRESSED: "hidden to protect privacy",
+    State.INSUFFICIENT_SUPPORT: "not enough data yet",
     State.MATURING: "labels are still to come",
-    State.NO_LIMIT: "the contract sets no limit",
-    State.INCONCLUSIVE: "undecided: the interval straddles the limit",
-    State.WITHIN_CONTRACT: "within the contract",
-    State.STALE: "was within the contract, but that is too old",
-    State.BETTER_OFF: "better off than the others by more than the limit: they are worse off",
-    State.SUSPECTED: "outside the limit, not confirmed by the sequential test",
-    State.BREACH: "breach: confirmed by the sequential test",
+    State.NO_LIMIT: "no limit applies",
+    State.INCONCLUSIVE: "not enough data yet to tell",
+    State.WITHIN_CONTRACT: "within the limit",
+    State.STALE: "was within the limit; the data are too old now",
+    State.BETTER_OFF: "others are worse off by more than the limit",
+    State.SUSPECTED: "over the limit, not yet confirmed",
+    State.BREACH: "over the limit, confirmed by the sequential test",
 }
-"""States in words."""
+"""States in words, the same on every surface."""
+
+BADGES: Mapping[State, str] = {
+    State.SUPPRESSED: "hidden",
+    State.INSUFFICIENT_SUPPORT: "not enough data",
+    State.MATURING: "labels to come",
+    State.NO_LIMIT: "no limit",
+    State.INCONCLUSIVE: "undecided",
+    State.WITHIN_CONTRACT: "within limit",
+    State.STALE: "too old",
+    State.BETTER_OFF: "better off",
+    State.SUSPECTED: "over limit",
+    State.BREACH: "breach",
+}
+"""States in two or three words, for tables of the page."""
 
 FINDINGS: Mapping[Annotation, str] = {
-    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
+    Annotation.GAP: "on a weekly list: over the limit (false discovery rate 0.10)",
     Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
     Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
     Annotation.ADWIN: "a change (ADWIN)",
@@ -119,42 +107,6 @@ FINDINGS: Mapping[Annotation, str] = {
 """Advisory findings in words."""
 
 
-def said(metric: Metric, rate: ShownRate | None) -> str:
-    """Return a rate as a sentence about 100 of its trials; empty if it is withheld."""
-    if rate is None:
-        return ""
-    term = TERMS[metric]
-    number = _number_text(rate)
-    return f"Of 100 {term.of}, {number} {term.happened}{_interval_text(rate)}." if number else ""
-
-
-def _number_text(rate: ShownRate) -> str:
-    if rate.at_least is not None:
-        return f"at least {_whole_percent(rate.at_least)}"
-    if rate.at_most is not None:
-        return f"at most {_whole_percent(rate.at_most)}"
-    if rate.value is not None:
-        return f"about {_whole_percent(rate.value)}"
-    if rate.lower is not None and rate.upper is not None:
-        return f"between {math.floor(_percent(rate.lower))} and {math.ceil(_percent(rate.upper))}"
-    return ""
-
-
-def _interval_text(rate: ShownRate) -> str:
-    if rate.value is None or rate.lower is None or rate.upper is None:
-        return ""
-    lower, upper = math.floor(_percent(rate.lower)), math.ceil(_percent(rate.upper))
-    return f" (between {lower} and {upper})"
-
-
-def _percent(rate: float) -> float:
-    return round(100 * rate, 9)  # 0.29 * 100 is 28.999...
-
-
-def _whole_percent(rate: float) -> str:
-    return f"{_percent(rate):.0f}"
-
-
 def slice_name(text: str) -> str:
     """Return the name of a slice or reference for people; the empty text is the total.
 
@@ -163,7 +115,7 @@ def slice_name(text: str) -> str:
         ('channel=chat, device=phone', 'all decisions', 'all others')
     """
     if text == WITHHELD:
-        return text
+        return "a hidden slice"
     if text == COMPLEMENT:
         return "all others"
     return ", ".join(f"{name}={value}" for name, value in parse_atom(text).items()) or _TOTAL

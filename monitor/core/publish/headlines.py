@@ -35,27 +35,19 @@ def contract_headline(
     """Return the verdict on a contract in a window; ``slices`` are its lines, the worst first."""
     judged_checks = list(checks(table, window))
     tally = Counter(check.verdict for check in judged_checks)
-    failed, passed = tally[Verdict.FAIL], tally[Verdict.PASS]
     verdict = overall(check.verdict for check in judged_checks)
-    undecided = len(judged_checks) - failed - passed
     if verdict is Verdict.FAIL:
-        more_fails = (
-            f" {failed - 1} more of {len(judged_checks)} checks fail." if failed > 1 else ""
-        )
         failing = {
             (check.metric, check.slice) for check in judged_checks if check.verdict is verdict
         }
-        return Headline(
-            verdict, f"The contract is broken: {_worst_failure(slices, failing)}.{more_fails}"
-        )
+        return Headline(verdict, f"{_worst_failure(slices, failing)}.")
     if verdict is Verdict.PASS:
-        return Headline(verdict, f"All {len(judged_checks)} checks are within the contract.")
+        return Headline(verdict, f"All {len(judged_checks)} checks are within their limits.")
     if not judged_checks:
         return Headline(verdict, "Nothing can be checked yet.")
-    breakdown = (
-        f"{passed} of {len(judged_checks)} are within the contract, {undecided} are undecided"
-    )
-    return Headline(verdict, f"No check fails; {breakdown}.")
+    undecided = len(judged_checks) - tally[Verdict.PASS]
+    sentence = f"{undecided} of {len(judged_checks)} checks are undecided; no limit is broken."
+    return Headline(verdict, sentence)
 
 
 def _worst_failure(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:
@@ -72,17 +64,10 @@ def incident_sentence(
 ) -> str:
     """Return a sentence on the gap of an incident, with the broken limit."""
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
-    return f"{_gap_sentence(metric, slice_, behind)}{broken}"
-
-
-def _gap_sentence(metric: Metric, slice_: str, behind: Behind | None) -> str:
     name = slice_name(slice_)
     if slice_ == WITHHELD:
-        return f"{RATED[metric].removeprefix('its ')}: details are withheld to protect few people"
-    if behind is Behind.SLICE:
-        return f"{name}: {said_of_slice(metric, 1)} than those of its reference"
-    if behind is Behind.REFERENCE:
-        return f"{name}: {said_of_slice(metric, -1)} than those of its reference"
-    if behind is Behind.LEVEL:
-        return f"{name}: {RATED[metric]} outside the level of the contract"
-    return f"{name}: {RATED[metric]} outside the limit"
+        return f"{RATED[metric]}: hidden to protect privacy"
+    if behind in (Behind.SLICE, Behind.REFERENCE):
+        comparison = said_of_slice(metric, 1 if behind is Behind.SLICE else -1)
+        return f"{name}: {comparison} than for its reference{broken}"
+    return f"{name}: {RATED[metric]}, outside the limit{broken}"

@@ -7,6 +7,9 @@ from datetime import date, datetime
 
 from monitor.core.contract import Metric, State, Verdict
 
+Trends = dict[tuple[str, str], list[tuple[date, float]]]
+"""Days with their published rates, ascending, by group-by and slice."""
+
 
 @dataclass(frozen=True, slots=True)
 class SliceKey:

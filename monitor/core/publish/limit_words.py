@@ -24,7 +24,7 @@ _TEXTS = {
     LimitKind.MAX_LEVEL: ("at most {:g} %", 100),
 }
 _LEVELS = {LimitKind.MIN_LEVEL: "too seldom", LimitKind.MAX_LEVEL: "too often"}
-DAY_BY_DAY = "the sequential test found the breach day by day"
+DAY_BY_DAY = "found day by day"
 
 
 def limit_text(limit: ShownLimit) -> str:
@@ -89,13 +89,12 @@ def breach_text(slice_: str, cell: Cell) -> str:
     if limit is not None and limit.kind in _LEVELS:
         failure = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"
     elif cell.state is State.BETTER_OFF:
-        comparison = said_of_slice(cell.metric, 1.0).replace("its", "their", 1)
-        failure = f"all but {name}: {comparison} than those of {name}"
+        failure = f"all but {name}: {said_of_slice(cell.metric, 1.0)} than for {name}"
     elif cell.gap is None or not cell.gap.value:
-        failure = f"{name}: {RATED[cell.metric]} outside the limit"
+        failure = f"{name}: {RATED[cell.metric]}, outside the limit"
     else:
         comparison = said_of_slice(cell.metric, cell.gap.value)
-        failure = f"{name}: {comparison} than those of {slice_name(cell.gap.reference)}"
+        failure = f"{name}: {comparison} than for {slice_name(cell.gap.reference)}"
     if limit is None:
         return failure
     return f"{failure} ({', '.join(_breach_parts(cell, limit))})"

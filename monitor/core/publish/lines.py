@@ -9,7 +9,6 @@ from datetime import datetime
 from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.deciding_limit import deciding_limit
-from monitor.core.publish.glossary import said
 from monitor.core.publish.reasons import Place, why_and_until
 from monitor.core.publish.sides import judged_by, listed, mirrored
 from monitor.core.publish.snapshot import (
@@ -31,6 +30,19 @@ RANKS = (
 """States, from the worst to the unknown ones."""
 
 
+SLICE_CLASSES = {
+    "breach": (State.BREACH,),
+    "over_limit": (State.SUSPECTED,),
+    "undecided": (
+        *(State.INCONCLUSIVE, State.STALE),
+        *(State.MATURING, State.INSUFFICIENT_SUPPORT),
+    ),
+    "hidden": (State.SUPPRESSED,),
+    "within_limit": (State.WITHIN_CONTRACT, State.BETTER_OFF, State.NO_LIMIT),
+}
+"""Classes of slices for counts and filters; a slice is in the first that any of its cells is in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Metric of a slice in a window, with everything that a page shows of it.
@@ -39,7 +51,6 @@ class Cell:
         metric: which rate.
         role: primary or guardrail; None where the contract does not limit it.
         state: what is known of it.
-        sentence: the rate in plain words; empty where it is withheld.
         rate: with its interval and the band of its support; None where it is withheld.
         gap: against the reference; None where it is withheld, or where there is none. Of a named
             reference that is worse off: against the slice that it is furthest behind.
@@ -59,7 +70,6 @@ class Cell:
     metric: Metric
     role: Role | None
     state: State
-    sentence: str
     rate: ShownRate | None
     gap: ShownGap | None
     mirror_of: str
@@ -96,6 +106,12 @@ class SliceLine:
     slice: str
     completeness: float | None
     cells: tuple[Cell, ...]
+
+    @property
+    def slice_class(self) -> str:
+        """Class of the slice by its worst cell: a key of :data:`SLICE_CLASSES`."""
+        states = {cell.state for cell in self.cells}
+        return next((name for name, of in SLICE_CLASSES.items() if states & {*of}), "within_limit")
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
@@ -150,7 +166,6 @@ def cell(place: Place, metric: Metric) -> Cell:
         metric=metric,
         role=_role(contract, metric),
         state=row.states[metric],
-        sentence=said(metric, rate),
         rate=rate,
         gap=gap,
         mirror_of=_mirror_of(place, metric),

@@ -36,7 +36,6 @@ class Displayable:
         metric: metric of the gap.
         limit: the limit.
         at_rates: support at the rates of :data:`RATES`; None is never.
-        coded: support if fewer than k were missed, so that both rates are shown as ``at least``.
         ratio: True if the limit is on the ratio of two rates, not on their gap.
     """
 
@@ -44,7 +43,6 @@ class Displayable:
     metric: Metric
     limit: Fraction
     at_rates: tuple[int | None, ...]
-    coded: int | None
     ratio: bool = False
 
 
@@ -69,8 +67,7 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
                 at_rates = tuple(
                     _smallest_support(contract.k, tolerance, z, rate) for rate in RATES
                 )
-                coded = _smallest_support(contract.k, tolerance, z, None)
-                supports.append(Displayable(own, metric, limit, at_rates, coded, tolerance.ratio))
+                supports.append(Displayable(own, metric, limit, at_rates, tolerance.ratio))
     return tuple(supports)
 
 
@@ -81,14 +78,11 @@ def _named_limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
         yield own_limits.slice or own_limits.group_by, own_limits.alone(contract.limits)
 
 
-def _smallest_support(k: int, tolerance: Tolerance, z: float, rate: float | None) -> int | None:
-    """Return the smallest size from which two equal rates pass, or None.
-
-    If ``rate`` is None, k - 1 trials were missed.
-    """
+def _smallest_support(k: int, tolerance: Tolerance, z: float, rate: float) -> int | None:
+    """Return the smallest size from which two equal rates pass, or None."""
     sizes = edges(k, Coarseness.FINE)
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
-    hits = sizes - (k - 1) if rate is None else np.round(sizes * rate).astype(np.int64)
+    hits = np.round(sizes * rate).astype(np.int64)
     counts = Counted.from_bands(row_rule(np.stack([hits, sizes - hits], axis=1), k))
     shown = selection_rate(counts, np.array([True, False]), z)
     gaps = gap(*ComparedRates(Metric.SELECTION, shown, shown).columns())

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.core.contract import Metric
 from monitor.core.publish.annotations import Severity, Share, Stage
-from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.snapshot import ShownGap, ShownRate, ShownStage
-from monitor.core.rates.gap_words import said_of_slice, worse_off
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, UTC_ZONE, in_zone, to_datetime, to_micros
 
 NONE = "\N{EN DASH}"
@@ -173,15 +170,3 @@ def ratio_text(gap: ShownGap | None) -> str:
     upper = "or more" if gap.ratio_upper is None else f"to {gap.ratio_upper:.2f}"
     interval = f"[{gap.ratio_lower:.2f} {upper}]"
     return interval if gap.ratio is None else f"{gap.ratio:.2f} {interval}"
-
-
-def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
-    """Return the side that is worse off by a gap, in words; empty if the gap is hidden."""
-    if gap is None or gap.value is None or gap.lower is None or gap.upper is None:
-        return ""
-    name, reference = slice_name(slice_), slice_name(gap.reference)
-    if gap.lower <= 0 <= gap.upper:
-        return f"no clear difference from {reference}"
-    if worse_off(name, reference, gap.value) == name:
-        return f"{name}: {said_of_slice(metric, 1)} than those of {reference}"
-    return f"{name}: {said_of_slice(metric, -1)} than those of {reference}"

@@ -4,9 +4,9 @@ The sign has the same meaning for every metric and wherever a gap is shown.
 
 Example:
     >>> worse_off("lagos", "new_york", 0.21), said_of_slice(Metric.TPR, 0.21)
-    ('lagos', 'its ready replies are served less often')
+    ('lagos', 'ready replies served less often')
     >>> worse_off("lagos", "new_york", -0.05), said_of_slice(Metric.FPR, -0.05)
-    ('new_york', 'its replies that are not ready are served less often')
+    ('new_york', 'unready replies served less often')
     >>> worse_off("lagos", "new_york", 0.0)
     ''
 """
@@ -17,12 +17,12 @@ from monitor.core.contract import Metric
 from monitor.core.rates.gaps import HARMED_BY_LESS
 
 RATED = {
-    Metric.SELECTION: "its replies are served",
-    Metric.TPR: "its ready replies are served",
-    Metric.FPR: "its replies that are not ready are served",
-    Metric.BLOCKED: "its requests are blocked",
-    Metric.READY: "its replies are ready",
-    Metric.PRECISION: "its replies served at once are ready",
+    Metric.SELECTION: "requests served",
+    Metric.TPR: "ready replies served",
+    Metric.FPR: "unready replies served",
+    Metric.BLOCKED: "requests blocked",
+    Metric.READY: "replies ready",
+    Metric.PRECISION: "served replies ready",
 }
 """Rates as events that happen to a slice more or less often."""
 
@@ -35,7 +35,7 @@ def worse_off(slice_: str, reference: str, gap: float | None) -> str:
 
 
 def said_of_slice(metric: Metric, gap: float) -> str:
-    """Return a sentence that compares a slice's rate with its reference's, for a gap that is not 0.
+    """Return a phrase that compares a slice's rate with its reference's, for a gap that is not 0.
 
     Args:
         metric: metric of the gap.

@@ -10,10 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import State, Verdict
+from monitor.core.contract import Metric, State, Verdict
 from monitor.core.privacy.bands import SHOWN_STEP
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
@@ -36,6 +36,8 @@ from monitor.store.schema import (
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep.reported_incidents import find_report, newest_reports
 
+TREND_DAYS = 28
+"""Four weeks: the longest window."""
 _TURN_SECONDS = 1.0
 _SHOWN = (
     *("value", "lower", "upper", "at_least", "at_most", "support"),
@@ -47,8 +49,7 @@ class PublishedReader:
     """Reader of published values for the web pages: any number of threads, one at a time.
 
     Pages must not take the connections that the service works with. A thread that has waited a
-    second
-    for its turn gets an error: the store is busy.
+    second for its turn gets an error: the store is busy.
     """
 
     def __init__(self, engine: sa.Engine, topics: Sequence[str]) -> None:
@@ -89,6 +90,20 @@ class PublishedReader:
         with self._one_at_a_time(), reading(self._engine) as connection:
             rows = connection.execute(_history(key)).all()
         return [_point(row) for row in rows]
+
+    def trends(self, contract: str, window: str, metric: Metric) -> Trends:
+        """Return (day, rate) of the newest TREND_DAYS days by (group-by, slice); no hidden rates.
+
+        Args:
+            contract: name.
+            window: name.
+            metric: the rate.
+        """
+        trends: Trends = {}
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            for row in connection.execute(_trends(contract, window, metric)):
+                trends.setdefault((row.group_by, row.slice), []).append((row.day, row.value))
+        return trends
 
     def incidents(self, now: int, limit: int) -> list[IncidentReport]:
         """Return reports of the newest incidents, resolved ones too, the newest first.
@@ -211,6 +226,25 @@ def _history(key: SliceKey) -> sa.Select[Any]:
         .outerjoin(published_limit, of_metric)
         .where(day.contract == key.contract)
         .order_by(day.day)
+    )
+
+
+def _trends(contract: str, window: str, metric: Metric) -> sa.Select[Any]:
+    """Return the query for the rates of all slices on the newest days, oldest first."""
+    days = (
+        sa.select(published_contract.c.day)
+        .where(published_contract.c.contract == contract)
+        .order_by(published_contract.c.day.desc())
+        .limit(TREND_DAYS)
+        .subquery()
+    )
+    rate = published_rate.c
+    return (
+        sa.select(rate.day, rate.group_by, rate.slice, rate.value)
+        .join(days, rate.day == days.c.day)
+        .where(rate.contract == contract, rate.window_name == window)
+        .where(rate.metric == metric.value, rate.value.is_not(None))
+        .order_by(rate.day)
     )
 
 

@@ -67,8 +67,10 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
         env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
     )
     assert told.exit_code == 0
-    assert "contract ten-pairs, channel=chat: that no TPR gap is beyond 0.3 can" in told.output
-    assert "contract ten-pairs, channel: that no SELECTION ratio is below 0.5 can" in told.output
+    assert "contract ten-pairs, channel=chat: to show a TPR gap within 0.3 you need" in told.output
+    assert (
+        "contract ten-pairs, channel: to show a SELECTION ratio above 0.5 you need" in told.output
+    )
 
 
 def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
@@ -80,9 +82,9 @@ def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
 
 
 def test_the_default_grid_loses_nothing_that_is_common() -> None:
-    kept, others = grid_lines(DEFAULT_AUDIT_RATES)
-    assert "no label requested at 1, 0.75, 0.5, 0.33" in kept
-    assert others.endswith("at any other audit_p from 0.001 on, at most 20% are")
+    (told,) = grid_lines(DEFAULT_AUDIT_RATES)
+    assert "every label counts at an audit_p of 1, 0.75, 0.5, 0.33" in told
+    assert told.endswith("; other rates from 0.001 on lose up to 20% of labels")
     assert grid_table(DEFAULT_AUDIT_RATES) is None
 
 
@@ -96,7 +98,7 @@ def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
     assert not any(sent == "0.2" for sent, _, _ in texts)
     assert not any(float(sent) < 0.05 for sent, _, _ in texts), "warned of instead"
     assert list(grid_lines((1.0,))) == [
-        "ok: stream.audit_rates: no label requested at 1 is discarded"
+        "ok: stream.audit_rates: every label counts at an audit_p of 1"
     ]
 
 

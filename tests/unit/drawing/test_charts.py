@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -21,7 +21,6 @@ CELL = Cell(
     metric=Metric.TPR,
     role=None,
     state=State.WITHIN_CONTRACT,
-    sentence="",
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
     mirror_of="",
@@ -67,7 +66,24 @@ def test_a_gap_is_drawn_to_scale_with_what_the_contract_allows() -> None:
     assert (allowed["x"], allowed["width"]) == ("75.0", "50.0")
     assert (interval["x1"], interval["x2"]) == ("75.0", "150.0")
     assert mark["cx"] == "112.5"
+    assert [line["x1"] for line in parts(markup, "limit")] == ["75.0", "125.0"]
     assert 'aria-label="gap +5 [-10 to +20] points; limit 10 points"' in markup
+
+
+def test_a_trend_is_drawn_to_scale_and_interrupted_where_nothing_was_shown() -> None:
+    first = date(2026, 1, 1)
+    trend = [(first + timedelta(days=day), rate) for day, rate in ((0, 0.8), (1, 0.9), (27, 0.7))]
+    markup = charts.sparkline(trend, first + timedelta(days=27), (0.7, 0.9))
+    lines, (dot,) = parts(markup, "line"), parts(markup, "dot")
+    assert [line["points"] for line in lines] == ["4.0,14.0 8.1,4.0", "116.0,24.0"]
+    assert (dot["cx"], dot["cy"]) == ("116.0", "24.0")
+    assert 'aria-label="80 % on 2026-01-01, 70 % on 2026-01-28"' in markup
+    assert not charts.sparkline(trend[:1], first, (0.0, 1.0)), "a single day is no trend"
+
+
+def test_the_axis_of_gaps_names_its_ends() -> None:
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", charts.gap_axis(0.3))
+    assert texts == ["-30", "gap in points", "+30"]
 
 
 def test_what_is_outside_has_another_shape_not_only_another_colour() -> None:

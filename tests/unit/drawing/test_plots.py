@@ -19,7 +19,6 @@ CELL = Cell(
     metric=Metric.TPR,
     role=None,
     state=State.WITHIN_CONTRACT,
-    sentence="",
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
     mirror_of="",
@@ -63,7 +62,7 @@ def test_intersections_without_support_are_hatched_and_have_no_number() -> None:
     assert found.count("hatch") == 3
     assert [one for one in found if one.startswith("heat")] == ["heat", "heat worse"]
     assert re.findall(r">\+\d+</text>", drawn) == [">+5</text>"]
-    assert "b, x: too little support to judge" in drawn
+    assert "b, x: not enough data yet" in drawn
     assert "b, y: hidden" in drawn
 
 

@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from monitor.core.time import DAY, HOUR
 from monitor.store import database
 from monitor.store.evaluator.stored_incidents import IncidentChange
 from monitor.store.schema import incident_act
+from monitor.web import SiteFacts
 
 ACK = {"incident": "1", "by": "triage team", "note": "looking at the judge"}
 TOKENS = {"oncall": "token-of-oncall", "grafana": "token-of-grafana"}
@@ -97,8 +99,20 @@ def test_an_incident_is_acknowledged_and_closed_by_form(
         ("close", "triage team", "looking at the judge", "confirmed"),
     ]
     page = site.get("/incidents/1")[1]
-    assert "closed: confirmed" in page
+    assert "closed: fixed" in page
     assert "<form" not in page, "it is over"
+
+
+def test_an_incident_shows_slice_and_limit_in_one_line_with_charts(engine: sa.Engine) -> None:
+    facts = SiteFacts("1", runbooks={Metric.TPR: "/runbooks/tpr"})
+    publish(engine, replace(_with_incident(), watermark=T0 + DAY), T0 + DAY)
+    with served_site(engine, SetClock(T0 + DAY), facts) as site:
+        page = site.get("/incidents/1")[1]
+    text = " ".join(re.sub(r"<[^>]*>", "", page).split())
+    assert "83 % here, 83 % for the reference; gap +33 [-10 to +70] points (limit 10)" in text
+    assert 'aria-label="gap +33 [-10 to +70] points; limit 10 points"' in page
+    assert '<svg class="history"' in page
+    assert '<a href="/runbooks/tpr">runbook</a>' in page
 
 
 def test_the_file_of_incidents_says_how_severe_each_is(site: ServedSite) -> None:
@@ -249,4 +263,4 @@ def test_a_slice_shows_its_incidents_also_when_they_are_over(site: ServedSite) -
     assert site.json(f"{slice_}&metric=fpr")["past"] == []
     assert site.json("/api/v1/slice?group_by=channel&slice=channel%3Demail")["past"] == []
     page = site.get("/slice?group_by=channel&slice=channel%3Dchat")[1]
-    assert "not resolved (confirmed)" in page
+    assert "not resolved (fixed)" in page

@@ -40,13 +40,6 @@ def test_the_limit_is_kept_from_there_on_and_not_one_band_earlier() -> None:
         assert published(earlier, round(earlier * rate)) is Verdict.INCONCLUSIVE
 
 
-def test_rates_that_are_bounds() -> None:
-    need = displayable(SETTINGS, 2)[0].coded
-    assert need is not None
-    assert published(need, need - 10) is Verdict.PASS
-    assert published(below(need), below(need) - 10) is Verdict.INCONCLUSIVE
-
-
 def test_tighter_limits_and_more_slices_need_more() -> None:
     few, many = displayable(SETTINGS, 2)[0], displayable(SETTINGS, 10)[0]
     tight = replace(SETTINGS, limits=replace(SETTINGS.limits, max_tpr_gap=Fraction(1, 20)))
