@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from consumers.event_words import why
 from consumers.receiving.batches import BatchError, EventRefusal, events_of
 from consumers.receiving.event_judge import EventJudge, Good
-from consumers.sources.kafka_writer import Record
 from monitor.errors import SourceError
+from monitor.records import Record
 
 PATH = "/v1/events"
 MAX_SHOWN = 100

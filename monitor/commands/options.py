@@ -55,10 +55,22 @@ def instant(option: str, text: str) -> int:
 
 
 def load_settings(
-    path: Path, *, with_secrets: bool = True, contract: Path | None = None
+    path: Path,
+    *,
+    with_secrets: bool = True,
+    contract: Path | None = None,
+    embedded: bool = False,
 ) -> Settings:
-    """Return the settings of a file with environment overrides; ``contract`` gives use cases."""
-    return load(path, os.environ, with_secrets=with_secrets, contract=contract)
+    """Return the settings of a file with environment overrides.
+
+    Args:
+        path: settings file.
+        with_secrets: False if no secret is needed.
+        contract: a file whose use cases replace those of ``path``.
+        embedded: True overrides ``stream.client``, so that no Kafka is needed.
+    """
+    overrides = {"SLICEWATCH__STREAM__CLIENT": "embedded"} if embedded else {}
+    return load(path, {**os.environ, **overrides}, with_secrets=with_secrets, contract=contract)
 
 
 def write_key(file: Path, key: str) -> None:

@@ -25,11 +25,10 @@ from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.producing import AuditSampler, Producer, http
 from consumers.receiving import PATH, EventJudge, EventReceiver
 from consumers.receiving.batches import MAX_EVENT
-from consumers.sources.kafka_writer import Record
 from monitor import composition
 from monitor.core.time import to_micros
 from monitor.errors import SourceError
-from monitor.records import RecordBatch, Shard
+from monitor.records import Record, RecordBatch, Shard
 from monitor.settings import load
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "examples" / "judge_router"
