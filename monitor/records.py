@@ -19,11 +19,11 @@ class Shard:
 
 
 class Record(NamedTuple):
-    """Message to write: topic, key and value."""
+    """Message to write: topic, key and value; without a value it is a tombstone."""
 
     topic: str
     key: bytes
-    value: bytes
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
