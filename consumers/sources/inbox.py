@@ -121,11 +121,7 @@ class Inbox:
                 self._report(name, "its last line ends in the middle, and waits for its end")
             return 0
         self._unfinished.discard(name)
-        try:
-            events = self._take(path)
-        except UnfinishedError:
-            events = 0
-            self._unfinished.add(name)
+        events = self._take(path)
         self._looked[name] = state
         self._reported.pop(name, None)
         return events
@@ -137,14 +133,15 @@ class Inbox:
         kind = next((kind for kind in self._shards if path.name.startswith(kind)), None)
         if kind is None and self._mapped:
             raise SourceError("with [mapping] its name must begin with decisions or labels")
-        head = _head(reader(path, 0))
-        if head is None:
-            return 0
         events = 0
-        for lines, position in reader(path, self._event_log.position(head)):
-            values = [value for line in lines if (value := value_of(line)) != b""]
-            self._event_log.append(self._by_shard(values, kind), FileMark(head, position))
-            events += len(values)
+        try:
+            head = _head(reader(path, 0))
+            for lines, position in reader(path, self._event_log.position(head)):
+                values = [value for line in lines if (value := value_of(line)) != b""]
+                self._event_log.append(self._by_shard(values, kind), FileMark(head, position))
+                events += len(values)
+        except UnfinishedError:
+            self._unfinished.add(path.name)
         if events:
             _log.info("%s: %d events are in the event log", path.name, events)
         return events
@@ -168,11 +165,10 @@ def _opened(path: Path) -> BufferedReader | gzip.GzipFile:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _head(chunks: Chunks) -> bytes | None:
-    """Return the hash of a file's first event; None if it has none yet."""
+def _head(chunks: Chunks) -> bytes:
+    """Return the hash of a file's first event; that of nothing while it has only blank lines."""
     lines = (line.strip() for chunk, _ in chunks for line in chunk)
-    first = next((line for line in lines if line), None)
-    return None if first is None else blake2b(first, digest_size=16).digest()
+    return blake2b(next(filter(None, lines), b""), digest_size=16).digest()
 
 
 def _kind(value: bytes | None) -> str:
