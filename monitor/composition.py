@@ -150,7 +150,7 @@ def _store_settings(settings: Settings, engine: sa.Engine, clock: Clock) -> None
 
 def topics(settings: Settings) -> ConfiguredTopics:
     """Return the names of the decisions and labels topics as ConfiguredTopics."""
-    return ConfiguredTopics(settings.stream.decisions_topic, settings.stream.labels_topic)
+    return ConfiguredTopics(*settings.stream.topics)
 
 
 def remembered(settings: Settings) -> dict[str, str]:

@@ -21,11 +21,11 @@ from monitor.records import Record, RecordBatch, Shard
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS shards (
   topic TEXT, partition INTEGER, topic_id TEXT NOT NULL, end INTEGER NOT NULL,
-  sent INTEGER NOT NULL, PRIMARY KEY (topic, partition));
+  PRIMARY KEY (topic, partition));
 CREATE TABLE IF NOT EXISTS events (
   topic TEXT, partition INTEGER, offset INTEGER, stamp INTEGER NOT NULL, value BLOB,
   PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS files (head BLOB PRIMARY KEY, position INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS marks (name BLOB PRIMARY KEY, position INTEGER NOT NULL);
 """
 _OF_SHARD = "topic = ? AND partition = ?"
 TRIMMED = 50_000
@@ -33,10 +33,10 @@ TRIMMED = 50_000
 MILLISECOND = 1000
 
 
-class FileMark(NamedTuple):
-    """Place up to which a dropped file was read: hash of its first event, and the position."""
+class Mark(NamedTuple):
+    """Named position, such as that up to which a dropped file was read."""
 
-    head: bytes
+    name: bytes
     position: int
 
 
@@ -99,9 +99,9 @@ class EventLog:
         self.append(values)
 
     def append(
-        self, values: Mapping[Shard, Sequence[bytes | None]], mark: FileMark | None = None
+        self, values: Mapping[Shard, Sequence[bytes | None]], mark: Mark | None = None
     ) -> None:
-        """Append messages, and the mark of the file they come from; return when all are on disk.
+        """Append messages and the mark of their origin; return when all are on disk.
 
         Raises:
             FullLogError: the disk is full; nothing was appended.
@@ -120,17 +120,17 @@ class EventLog:
                 sql = f"UPDATE shards SET end = ? WHERE {_OF_SHARD}"
                 database.execute(sql, (ends[shard], *_key(shard)))
             if mark is not None:
-                database.execute("REPLACE INTO files VALUES (?, ?)", mark)
+                database.execute("REPLACE INTO marks VALUES (?, ?)", mark)
             database.execute("COMMIT")
             for shard, end in ends.items():
                 self._extents[shard] = self._extents[shard][0], end
         self.arrived.set()
 
-    def position(self, head: bytes) -> int:
-        """Return the position up to which a file was read, by the hash of its first event; or 0."""
+    def position(self, name: bytes) -> int:
+        """Return the position of the mark with this name; 0 without one."""
         with self._transaction() as database:
-            sql = "SELECT position FROM files WHERE head = ?"
-            row = database.execute(sql, (head,)).fetchone()
+            sql = "SELECT position FROM marks WHERE name = ?"
+            row = database.execute(sql, (name,)).fetchone()
         return int(row[0]) if row else 0
 
     def read(self, shard: Shard, offset: int, limit: int) -> RecordBatch:
@@ -162,18 +162,6 @@ class EventLog:
             database.execute("COMMIT")
             self._extents[shard] = self._first(shard, end), end
 
-    def sent(self, shard: Shard) -> int:
-        """Return the offset up to which a shard was sent on to Kafka."""
-        with self._transaction() as database:
-            sql = f"SELECT sent FROM shards WHERE {_OF_SHARD}"
-            return int(database.execute(sql, _key(shard)).fetchone()[0])
-
-    def set_sent(self, shard: Shard, offset: int) -> None:
-        """Record the offset up to which a shard was sent on to Kafka."""
-        with self._transaction() as database:
-            sql = f"UPDATE shards SET sent = ? WHERE {_OF_SHARD}"
-            database.execute(sql, (offset, *_key(shard)))
-
     def close(self) -> None:
         """Close the log, so that another process can open it; safe to call twice."""
         with self._turn:
@@ -198,8 +186,8 @@ class EventLog:
             self._database.execute(statement)
         for topic, partitions in topics.items():
             identity = secrets.token_hex(16)
-            rows = ((topic, partition, identity, 0, 0) for partition in range(partitions))
-            self._database.executemany("INSERT OR IGNORE INTO shards VALUES (?, ?, ?, ?, ?)", rows)
+            rows = ((topic, partition, identity, 0) for partition in range(partitions))
+            self._database.executemany("INSERT OR IGNORE INTO shards VALUES (?, ?, ?, ?)", rows)
 
     def _read_shards(self) -> None:
         rows = self._database.execute("SELECT topic, partition, topic_id, end FROM shards")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from consumers.sources.event_log import EventLog, FileMark
+from consumers.sources.event_log import EventLog, Mark
 from consumers.sources.file_source import CHUNK_BYTES, MAX_LINE_BYTES, value_of
 from monitor.errors import SourceError
 from monitor.records import Shard
@@ -59,9 +59,11 @@ def read_json_lines(path: Path, position: int) -> Chunks:
                 raise SourceError(f"{path.name} has a line of {len(rest) >> 20} MiB: no JSON lines")
             position += sum(map(len, lines)) + len(lines)
             yield lines, position
-    if rest.strip() and not _is_json(rest):
-        raise UnfinishedError("its last line ends in the middle")
     if rest.strip():
+        try:
+            _any_json(rest)
+        except (ValueError, RecursionError):
+            raise UnfinishedError("its last line ends in the middle") from None
         yield [rest], position + len(rest)
 
 
@@ -138,7 +140,7 @@ class Inbox:
             head = _head(reader(path, 0))
             for lines, position in reader(path, self._event_log.position(head)):
                 values = [value for line in lines if (value := value_of(line)) != b""]
-                self._event_log.append(self._by_shard(values, kind), FileMark(head, position))
+                self._event_log.append(self._by_shard(values, kind), Mark(head, position))
                 events += len(values)
         except UnfinishedError:
             self._unfinished.add(path.name)
@@ -180,11 +182,3 @@ def _kind(value: bytes | None) -> str:
     first = event if isinstance(event, _Event) else next(iter(event), _Event())
     is_label = first.label_id is not msgspec.UNSET or first.type == BIAS_RESULT
     return LABELS if is_label else DECISIONS
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        _any_json(line)
-    except (ValueError, RecursionError):
-        return False
-    return True

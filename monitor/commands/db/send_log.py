@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from consumers.sources.event_log import EventLog
+from consumers.sources.event_log import EventLog, Mark
 from consumers.sources.kafka_writer import KafkaWriter
 from monitor import composition
 from monitor.clock import SystemClock
@@ -60,10 +60,10 @@ def send_log(path: Path) -> None:
 
 def _send(log: EventLog, writer: KafkaWriter, shard: Shard) -> int:
     """Send the messages of a shard that were not sent yet; return their number."""
-    messages = 0
-    while (batch := log.read(shard, log.sent(shard), BATCH)).values:
+    messages, place = 0, f"sent {shard}".encode()
+    while (batch := log.read(shard, log.position(place), BATCH)).values:
         writer.write([Record(shard.topic, _key(value), value) for value in batch.values])
-        log.set_sent(shard, batch.offsets[-1] + 1)
+        log.append({}, Mark(place, batch.offsets[-1] + 1))
         messages += len(batch.values)
     return messages
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.sources.event_log import MILLISECOND, TRIMMED, EventLog, FileMark
+from consumers.sources.event_log import MILLISECOND, TRIMMED, EventLog, Mark
 from consumers.sources.log_source import LogSource
 from monitor.core.time import DAY
 from monitor.errors import DataLossError, FullLogError, MissingTopicError, SourceError
@@ -115,10 +115,10 @@ def test_a_full_disk_loses_nothing_and_takes_nothing_by_halves(
     log._database.execute(f"PRAGMA max_page_count = {pages + 2}")
     batch = {SHARD: [b"e" * 1000] * 100}
     with pytest.raises(FullLogError, match="is full: free space, and send the batch again"):
-        log.append(batch, FileMark(b"file", 7))
+        log.append(batch, Mark(b"file", 7))
     assert (kept(log), log.position(b"file"), log.extent(SHARD)) == ([b"before"], 0, (0, 1))
     log._database.execute("PRAGMA max_page_count = 100000")
-    log.append(batch, FileMark(b"file", 7))
+    log.append(batch, Mark(b"file", 7))
     assert (len(kept(opened())), opened().position(b"file")) == (101, 7)
 
 
