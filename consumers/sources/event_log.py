@@ -173,13 +173,11 @@ class EventLog:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # SQLite gives its other files the rights of this one.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            database = sqlite3.connect(
+            return sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise SourceError(f"the event log {self.path} cannot be opened: {reason}") from error
-        return database
+            raise SourceError(f"the event log {self.path} cannot be opened: {error}") from error
 
     def _create(self, topics: Mapping[str, int]) -> None:
         for statement in _SCHEMA.split(";"):

@@ -56,7 +56,7 @@ def read_json_lines(path: Path, position: int) -> Chunks:
         while data := stream.read(CHUNK_BYTES):
             *lines, rest = (rest + data).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:
-                raise SourceError(f"{path.name} has a line of {len(rest) >> 20} MiB: no JSON lines")
+                raise SourceError(f"it has a line of {len(rest) >> 20} MiB: no JSON lines")
             position += sum(map(len, lines)) + len(lines)
             yield lines, position
     if rest.strip():
@@ -67,12 +67,9 @@ def read_json_lines(path: Path, position: int) -> Chunks:
         yield [rest], position + len(rest)
 
 
-READERS: dict[str, Reader] = {
-    ".jsonl": read_json_lines,
-    ".jsonl.gz": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".ndjson.gz": read_json_lines,
-}
+_OF_JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+READERS: dict[str, Reader] = dict.fromkeys(_OF_JSON_LINES, read_json_lines)
+"""Readers by the end of a file's name."""
 
 
 class Inbox:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,6 @@ import click
 import msgspec
 
 from consumers.sources.file_source import LineFile
-from monitor.commands.db.upkeep import KEY_BYTES
 from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.settings.check_use_cases import MAX_VALUES
@@ -33,7 +31,7 @@ _any_json = msgspec.json.Decoder().decode
 
 
 class Answers(NamedTuple):
-    """What a first settings file is made of; no brokers mean an embedded run."""
+    """Answers that a first settings file is made of; no brokers mean an embedded run."""
 
     attributes: Mapping[str, Sequence[str]]
     name: str = "replies"
@@ -66,7 +64,7 @@ def command(path: Path, sample: str | None) -> None:
     answers = _asked() if sample is None else Answers(_attributes(sample))
     key_file = path.with_name(KEY_FILE)
     if not key_file.exists():
-        write_key(key_file, secrets.token_hex(KEY_BYTES))
+        write_key(key_file)
     path.write_text(settings_text(answers))
     try:
         load_settings(path)
@@ -80,9 +78,8 @@ def _asked() -> Answers:
     name = click.prompt("What does the router decide? A short name", Answers({}).name)
     owner = click.prompt("Who answers for its fairness?", Answers({}).owner)
     text = click.prompt("Attributes with their values, such as channel=chat,email language=en,de")
-    harms = click.Choice(["tpr", "fpr"])
-    question = "Worse: a ready reply that waits (tpr), or an unready one that is served (fpr)?"
-    primary = click.prompt(question, "tpr", type=harms)
+    harm = "Worse: a ready reply that waits (tpr), or an unready one that is served (fpr)?"
+    primary = click.prompt(harm, "tpr", type=click.Choice(["tpr", "fpr"]))
     brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
     pairs = (part.partition("=") for part in text.split())
     attributes = {attribute: values.split(",") for attribute, _, values in pairs}
@@ -147,7 +144,7 @@ def settings_text(answers: Answers) -> str:
     ]
     rows = rows if len(rows) <= MOST_ROWS else ["".join(rows)]
     group_bys = ", ".join(f"{{ attributes = [{_toml(name)}] }}" for name in answers.attributes)
-    brokers = [address.strip() for address in answers.brokers.split(",") if address.strip()]
+    brokers = answers.brokers.replace(",", " ").split()
     lines = [
         "attribute = [",
         *rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ settings_option = click.option(
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 LONGEST_TOPIC = 249  # Kafka allows no longer names
 LONGEST_TIME = 64
+_KEY_BYTES = 32
 ROW_ID = click.IntRange(1, 1 << 31)  # the end is far from that of any database's integers
 incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
 
@@ -73,15 +75,15 @@ def load_settings(
     return load(path, {**os.environ, **overrides}, with_secrets=with_secrets, contract=contract)
 
 
-def write_key(file: Path, key: str) -> None:
-    """Write a key to a new file that only its owner can read; refuse an existing file.
+def write_key(file: Path, key: str | None = None) -> None:
+    """Write a key, or a new random one, to a new file that only its owner can read.
 
     Raises:
         SlicewatchError: the file is there already, or cannot be written.
     """
     try:
         with uninterrupted():
-            _write_private(file, f"{key}\n")
+            _write_private(file, f"{key or secrets.token_hex(_KEY_BYTES)}\n")
     except FileExistsError:
         raise SlicewatchError(f"{file} already exists; give the name of a new file") from None
     except OSError as error:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from consumers.sources.event_log import EventLog, Mark
-from consumers.sources.kafka_writer import KafkaWriter
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.errors import SlicewatchError
 from monitor.records import Record, Shard
+
+if TYPE_CHECKING:
+    from consumers.sources.kafka_writer import KafkaWriter  # slow to load
 
 BATCH = 1_000
 """Messages after which the place is stored. A repeated batch follows at once: copies are found."""
