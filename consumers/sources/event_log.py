@@ -153,11 +153,11 @@ class EventLog:
 
     def trim(self, shard: Shard, below: int, keep: int) -> None:
         """Delete a few of the messages below an offset that were written ``keep`` us ago."""
-        first, end = self.extent(shard)
-        until = min(below, first + TRIMMED)
         before = (self._now() - keep) // MILLISECOND
         where = f"{_OF_SHARD} AND offset < ? AND stamp < ?"
         with self._transaction() as database:
+            first, end = self._extents[shard]  # in our turn: an append moves the end
+            until = min(below, first + TRIMMED)
             database.execute(f"DELETE FROM events WHERE {where}", (*_key(shard), until, before))
             database.execute("COMMIT")
             self._extents[shard] = self._first(shard, end), end

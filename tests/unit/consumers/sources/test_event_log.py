@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,7 +128,7 @@ def test_an_unusable_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "log.db").write_bytes(b"no database" * 1000)
     with pytest.raises(SourceError, match="cannot be used: SQLITE_NOTADB; check its disk"):
         EventLog(tmp_path / "log.db", {}, lambda: 0)
-    with pytest.raises(SourceError, match="cannot be opened: .*File exists"):
+    with pytest.raises(SourceError, match=r"cannot be opened: .*File exists"):
         EventLog(tmp_path / "log.db" / "log.db", {}, lambda: 0)
 
 
@@ -169,6 +171,27 @@ def test_a_trim_looks_at_a_few_messages_only(opened: Callable[[], EventLog], clo
     clock.at += 2 * DAY
     log.trim(SHARD, TRIMMED + 7, DAY)
     assert log.extent(SHARD) == (TRIMMED, TRIMMED + 7)
+
+
+def test_threads_may_append_trim_and_read_at_once(
+    opened: Callable[[], EventLog], clock: Clock
+) -> None:
+    log = opened()
+    trims = threading.Event()
+
+    def trim() -> None:
+        while not trims.is_set():
+            log.trim(SHARD, 100, -DAY)
+
+    with ThreadPoolExecutor() as pool:
+        trimming = pool.submit(trim)
+        appends = [pool.submit(log.append, {SHARD: [b"%d" % n] * 3}) for n in range(300)]
+        for append in appends:
+            append.result()
+        trims.set()
+        trimming.result()
+    assert log.extent(SHARD) == (100, 900)
+    assert len(kept(log)) == 800
 
 
 def test_begins_at_a_time(opened: Callable[[], EventLog], clock: Clock) -> None:
