@@ -53,7 +53,7 @@ _PARTITIONS = 4
 @settings_option
 @click.option("--connect", is_flag=True, help="Also test broker, topics and database.")
 @click.option(
-    "--create-topics", is_flag=True, help="With --connect: create both topics if they are missing."
+    "--create-topics", is_flag=True, help="Like --connect; first create topics that are missing."
 )
 @click.option(
     "--daily",
@@ -126,8 +126,6 @@ def command(
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
-    if create_topics and not connect:
-        raise SlicewatchError("--create-topics needs a broker: add --connect")
     settings = load_settings(path)
     if files:
         _check_events(settings, files)
@@ -137,7 +135,7 @@ def command(
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
-    if connect:
+    if connect or create_topics:
         if create_topics and not settings.stream.embedded:
             problems += _run_check(_created_topics, settings)
         for check in (_topics, _registry_lines, _store):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -121,19 +121,17 @@ def _attributes(sample: str) -> dict[str, list[str]]:
     return usable
 
 
-def _pairs(line: bytes) -> list[tuple[str, str]]:
-    """Return the pairs (attribute, value) of decisions in a line that may be declared."""
+def _pairs(line: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the pairs (attribute, value) of decisions in a line that may be declared."""
     try:
         content = _any_json(line)
     except (ValueError, RecursionError):
-        return []
-    pairs = []
+        return
     for event in content if isinstance(content, list) else [content]:
         attributes = event.get("attributes") if isinstance(event, dict) else None
         for name, value in attributes.items() if isinstance(attributes, dict) else ():
             with suppress(ValueError, TypeError):
-                pairs.append((name, listed_value(value)))
-    return pairs
+                yield name, listed_value(value)
 
 
 def settings_text(answers: Answers) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from brokers import Broker
@@ -16,8 +17,11 @@ from click.testing import CliRunner
 from running import Running
 
 from monitor.cli import cli
+from monitor.records import Shard
+from monitor.settings import load
 from monitor.store import database
 from monitor.store.shard_rows import read_statuses
+from monitor.watchdog import Watchdog
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 FLAGS = ("run", "--embedded", "--settings", str(SETTINGS))
@@ -188,3 +192,14 @@ def run_cli(environment: dict[str, str], *words: str) -> str:
     result = CliRunner(env=environment).invoke(cli, [*words, "--settings", str(SETTINGS)])
     assert result.exit_code == 0, result.output
     return result.output
+
+
+def test_the_end_of_a_silent_topic_is_asked_of_the_log_and_not_of_a_broker() -> None:
+    environment = {"SLICEWATCH__STREAM__CLIENT": "embedded"}
+    shard = Shard("decisions", 0)
+    ingest = Mock()
+    ingest.health.unknown, ingest.health.access_error = (shard,), None
+    ingest.source.high_water.return_value = 7
+    clock = Mock(monotonic=Mock(return_value=0.0))
+    Watchdog(load(SETTINGS, environment), ingest, Mock(), clock).look()
+    ingest.set_end_offsets.assert_called_once_with({shard: 7})
