@@ -262,7 +262,6 @@ class Service:
             watchdog.look()
 
     def _read_inbox(self, inbox: Inbox) -> None:
-        inbox.look()
         while not self._ending.wait(INBOX_SECONDS):
             inbox.look()
 

@@ -141,8 +141,8 @@ class Inbox:
                 events += len(values)
         except UnfinishedError:
             self._unfinished.add(path.name)
-        if events:
-            _log.info("%s: %d events are in the event log", path.name, events)
+        if events and path.name not in self._looked:  # once, since it may grow every second
+            _log.info("%s in the inbox was read", path.name)
         return events
 
     def _by_shard(
