@@ -21,6 +21,7 @@ _COMMANDS = {
     "judge": "Ask a language model about sampled model outputs, and write its findings.",
     "health": "Ask the service that runs here whether it is alive: for health checks.",
     "incident": "List incidents, acknowledge them and record their outcome.",
+    "init": "Write a first settings file, from five answers or a sample of events.",
     "ingest": "Consume decisions and labels (one half of run).",
     "probe": "Send matched pairs to a router and publish its decisions.",
     "render": "Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.",

@@ -50,9 +50,12 @@ from monitor.settings import (
 )
 from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
+from monitor.settings.paths import SQLITE
 from monitor.settings.sections import (
+    ANYBODY,
     DEFAULT_READER,
     AttributeSettings,
+    MappingSettings,
     Operations,
     SchemaRegistrySettings,
     Security,
@@ -78,8 +81,11 @@ from monitor.version import program_version
 if TYPE_CHECKING:
     from alerts.http import Find, HealthChecks, HttpConfig, Servers
     from consumers.receiving import EventReceiver
+    from consumers.sources.event_log import EventLog
+    from consumers.sources.inbox import Inbox
     from consumers.sources.kafka_admin import KafkaConnection
     from consumers.sources.kafka_preflight import Need
+    from consumers.sources.kafka_writer import KafkaWriter
     from consumers.sources.librdkafka_source import RdkafkaSource
     from consumers.wire import AvroMessages, SchemaRegistry
     from monitor.web import Site, SiteFacts
@@ -143,7 +149,7 @@ def _store_settings(settings: Settings, engine: sa.Engine, clock: Clock) -> None
 
 def topics(settings: Settings) -> ConfiguredTopics:
     """Return the names of the decisions and labels topics as ConfiguredTopics."""
-    return ConfiguredTopics(settings.stream.decisions_topic, settings.stream.labels_topic)
+    return ConfiguredTopics(*settings.stream.topics)
 
 
 def remembered(settings: Settings) -> dict[str, str]:
@@ -195,8 +201,11 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
 def check_access(settings: Settings, *, writes: bool = False) -> None:
     """Raise AccessError unless a broker lets us read the topics, and write if ``writes`` is set.
 
-    With ``writes`` it also checks access to what is written: events that come over HTTP.
+    With ``writes`` it also checks access to what is written: events that come over HTTP. An
+    embedded run needs no broker.
     """
+    if settings.stream.embedded:
+        return
     need = _need(settings.stream)
     if writes and settings.server.producers:
         need = replace(need, written=need.topics)
@@ -206,7 +215,7 @@ def check_access(settings: Settings, *, writes: bool = False) -> None:
 def _need(stream: StreamSettings) -> Need:
     from consumers.sources.kafka_preflight import Need  # noqa: PLC0415 - slow to load
 
-    return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
+    return Need(stream.topics, stream.group_id)
 
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
@@ -222,6 +231,43 @@ def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
     return kafka_admin.ask_ends(connection, shards)
 
 
+def event_folder(settings: Settings) -> Path:
+    """Return the folder of an embedded run's events, beside its SQLite database."""
+    database_file = Path(settings.store.url.removeprefix(SQLITE))
+    return database_file.with_name(f"{database_file.stem}-events")
+
+
+def open_log(settings: Settings, clock: Clock) -> EventLog:
+    """Return the event log of an embedded run, opened for this process alone.
+
+    Raises:
+        SourceError: another process has it open, or its file cannot be used.
+    """
+    from consumers.sources.event_log import EventLog  # noqa: PLC0415 - embedded runs only
+
+    path = event_folder(settings) / "log.db"
+    return EventLog(path, dict.fromkeys(settings.stream.topics, 1), clock.now)
+
+
+def log_source(settings: Settings, log: EventLog) -> RecordSource:
+    """Return the source that reads an event log, and deletes events older than the horizon."""
+    from consumers.sources.log_source import LogSource  # noqa: PLC0415 - embedded runs only
+
+    return LogSource(log, settings.stream.topics, settings.stream.horizon)
+
+
+def open_inbox(settings: Settings, log: EventLog) -> Inbox:
+    """Return the inbox whose files go into an event log; its folder is created.
+
+    Raises:
+        SourceError: the folder cannot be created.
+    """
+    from consumers.sources.inbox import Inbox  # noqa: PLC0415 - embedded runs only
+
+    is_mapped = settings.mapping != MappingSettings()
+    return Inbox(event_folder(settings) / "inbox", log, settings.stream.topics, mapped=is_mapped)
+
+
 def kafka_source(settings: Settings) -> RecordSource:
     """Check access, and return the record source made with the Kafka client of the settings."""
     from consumers.sources.kafka_source import KafkaSource  # noqa: PLC0415 - slow to load
@@ -232,7 +278,7 @@ def kafka_source(settings: Settings) -> RecordSource:
     connection.check_access(_need(stream))
     return source(
         connection,
-        [stream.decisions_topic, stream.labels_topic],
+        stream.topics,
         stream.group_id,
         group_instance_id=stream.instance,
         session_timeout=stream.session_timeout / SECOND,
@@ -497,11 +543,10 @@ def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
         pace: seconds of event time per second; more than 1 only in a simulation.
     """
     stream = settings.stream
-    topics = stream.decisions_topic, stream.labels_topic
     return HealthPolicy(
         live=stream.clock == "live",
         lateness=stream.lateness,
-        topics=topics,
+        topics=stream.topics,
         pace=pace,
         expects_decisions=stream.expect_decisions,
         quiet=[QuietTime.named(text) for text in stream.quiet],
@@ -533,7 +578,7 @@ def build_servers(
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
         responders=server.responders,
-        producers=server.producers,
+        producers=producers(settings),
         origins=(_origin(settings.alerting.external_url),),
     )
     operations = _operations(server.operations)
@@ -545,23 +590,37 @@ def build_servers(
     return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
 
 
-def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> EventReceiver | None:
-    """Return the receiver of events over HTTP; None if the settings name no producers."""
-    if not settings.server.producers:
+def producers(settings: Settings) -> tuple[str, ...]:
+    """Return who may send events over HTTP: those named, or anybody to an open embedded run."""
+    server = settings.server
+    is_open = is_loopback(server.host) and not server.requires_credentials
+    takes_events = settings.stream.embedded and settings.mapping == MappingSettings()
+    return server.producers or ((ANYBODY,) if is_open and takes_events else ())
+
+
+def build_receiver(
+    settings: Settings, metrics: Observer, clock: Clock, log: EventLog | None = None
+) -> EventReceiver | None:
+    """Return the receiver of events over HTTP, into Kafka or ``log``; None without producers."""
+    if not producers(settings):
         return None
     from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
-    from consumers.sources.kafka_writer import KafkaWriter  # noqa: PLC0415 - slow to load
 
-    stream = settings.stream
-    names = stream.decisions_topic, stream.labels_topic
-    connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
     return EventReceiver(
         EventJudge(checking_codecs(settings)),
-        KafkaWriter(connection, names, WRITE_SECONDS),
-        names,
+        log or kafka_writer(settings),
+        settings.stream.topics,
         metrics.add_unreadable,
         clock.now,
     )
+
+
+def kafka_writer(settings: Settings) -> KafkaWriter:
+    """Return a writer to both topics, which connects when it is first used."""
+    from consumers.sources.kafka_writer import KafkaWriter  # noqa: PLC0415 - slow to load
+
+    connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
+    return KafkaWriter(connection, settings.stream.topics, WRITE_SECONDS)
 
 
 def _origin(url: str) -> str:
@@ -575,8 +634,7 @@ def build_site(
     """Return the status page and API; ``blind()`` returns the reasons why the service is blind."""
     from monitor.web import Site  # noqa: PLC0415 - slow to load
 
-    stream = settings.stream
-    published = PublishedReader(engine, (stream.decisions_topic, stream.labels_topic))
+    published = PublishedReader(engine, settings.stream.topics)
     return Site(published, _site_facts(settings), blind=blind, now=clock.now)
 
 

@@ -56,6 +56,10 @@ class SourceError(SlicewatchError):
     """Error: the record source is unreadable (wrong broker, missing topic, or unreadable file)."""
 
 
+class FullLogError(SourceError):
+    """Error: the disk of the event log is full; nothing of the batch was written."""
+
+
 class AccessError(SourceError):
     """Refusal by the broker of connection, login or a topic right; the message names the fix."""
 

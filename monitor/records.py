@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -15,6 +16,14 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
+
+
+class Record(NamedTuple):
+    """Message to write: topic, key and value; without a value it is a tombstone."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

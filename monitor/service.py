@@ -16,6 +16,7 @@ from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
+from consumers.sources.inbox import Inbox
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.core.bias_scores import current_scores
@@ -43,6 +44,7 @@ CATCH_UP_SECONDS = 1.0
 """Time per cycle for waiting label cohorts; at least a day of them is consumed."""
 WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
+INBOX_SECONDS = 1.0
 JUDGE_SECONDS = 15.0
 """Interval of judging the health of the whole service."""
 JOIN_SECONDS = 60.0
@@ -129,8 +131,11 @@ class Service:
             clock=self._clock,
             started=self._started,
         )
+        embedded = parts.ingest and settings.stream.embedded
+        log_of_events = composition.open_log(settings, self._clock) if embedded else None
+        self._inbox = composition.open_inbox(settings, log_of_events) if log_of_events else None
         self._receiver = (
-            composition.build_receiver(settings, self.metrics, self._clock)
+            composition.build_receiver(settings, self.metrics, self._clock, log_of_events)
             if parts.ingest
             else None
         )
@@ -148,7 +153,9 @@ class Service:
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
         # Last, because a failure after it would leave the client open.
-        self._source = source(settings) if parts.ingest else None
+        self._source = source(settings) if parts.ingest and not log_of_events else None
+        if log_of_events is not None:
+            self._source = composition.log_source(settings, log_of_events)
         self.ingest = (
             composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
             if self._source is not None
@@ -183,6 +190,8 @@ class Service:
             raise
         if self.ingest is not None:
             self._threads.append(self._spawn("ingest", self.ingest.run))
+        if self._inbox is not None:
+            self._threads.append(self._spawn("inbox", partial(self._read_inbox, self._inbox)))
         if self._parts.serve and not self._in_turns:
             self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
@@ -251,6 +260,10 @@ class Service:
     def _watch(self, watchdog: Watchdog) -> None:
         while not self._ending.wait(WATCH_SECONDS):
             watchdog.look()
+
+    def _read_inbox(self, inbox: Inbox) -> None:
+        while not self._ending.wait(INBOX_SECONDS):
+            inbox.look()
 
     def _begin(self) -> None:
         try:

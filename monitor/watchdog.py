@@ -63,6 +63,9 @@ class Watchdog:
 
     def _ask_ends(self) -> None:
         shards = self._ingest.health.unknown
+        if self._settings.stream.embedded:
+            self._ingest.set_end_offsets({s: self._ingest.source.high_water(s) for s in shards})
+            return
         ends: dict[Shard, int | None] = dict.fromkeys(shards)
         try:
             ends |= composition.ask_ends(self._settings, shards)

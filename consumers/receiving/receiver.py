@@ -1,4 +1,4 @@
-"""HTTP endpoint for events: writes good events to Kafka, and nowhere else; then answers."""
+"""HTTP endpoint for events: writes good events to Kafka, or to the event log; then answers."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from starlette.responses import PlainTextResponse, Response
 from consumers.event_words import why
 from consumers.receiving.batches import BatchError, EventRefusal, events_of
 from consumers.receiving.event_judge import EventJudge, Good
-from consumers.sources.kafka_writer import Record
-from monitor.errors import SourceError
+from monitor.errors import FullLogError, SourceError
+from monitor.records import Record
 
 PATH = "/v1/events"
 MAX_SHOWN = 100
 """Refusals that an answer lists; ``refused`` counts all."""
 _RETRY = {"Retry-After": "5"}
+_ADVICE = {
+    HTTPStatus.INSUFFICIENT_STORAGE: ": the disk is full, and nothing of this batch was kept;"
+    " free space there, and send the batch again"
+}
 
 _log = logging.getLogger("slicewatch.receiving")
 
 
 class Writer(Protocol):
-    """Protocol of a writer of Kafka records: :class:`consumers.sources.kafka_writer.KafkaWriter`.
-
-    It connects when it is first used.
-    """
+    """Protocol of a writer: a KafkaWriter, which connects when it is first used, or an EventLog."""
 
     def write(self, records: Sequence[Record]) -> None:
         """Write records, and wait until all are written; raise SourceError if any is not."""
 
     def close(self) -> None:
-        """Close the connection to Kafka."""
+        """Close the connection to Kafka, or the log."""
 
 
 Count = Callable[[Mapping[tuple[str, str], int]], None]
@@ -60,7 +61,7 @@ class BatchAnswer:
     """Answer to a posted batch: numbers of written and refused events, and the first refusals.
 
     Attributes:
-        written: number of events that Kafka has.
+        written: number of events that Kafka or the event log has.
         refused: number of events that were not written.
         events: the first refused events.
     """
@@ -71,11 +72,11 @@ class BatchAnswer:
 
 
 class EventReceiver:
-    """Receiver of posted batches, which it judges and writes to Kafka. Any thread may use it.
+    """Receiver of posted batches, which it judges and writes. Any thread may use it.
 
     Args:
         judge: decides which events may be written.
-        writer: writer to Kafka.
+        writer: writer to Kafka or to the event log.
         topics: topics of decisions and of labels.
         count: counts refused events.
         now: returns the wall clock, microseconds.
@@ -99,7 +100,8 @@ class EventReceiver:
     def view(self, request: Request) -> Response:
         """Write a posted batch's good events; answer 200 if all are written, 422 if some are not.
 
-        With 422 all other events are written. With 503 it is unknown how many were written.
+        With 422 all other events are written. With 503 it is unknown how many were written, with
+        507 (the disk of the event log is full) none are.
         """
         try:
             events = events_of(request.state.body, request.state.kind)
@@ -110,6 +112,9 @@ class EventReceiver:
         good, refused = self._judge.judge(events, self._now())
         try:
             self._write(good)
+        except FullLogError as error:
+            self._report(error)
+            return _text(HTTPStatus.INSUFFICIENT_STORAGE, _RETRY)
         except SourceError as error:
             self._report(error)
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)
@@ -117,7 +122,7 @@ class EventReceiver:
         return self._answer(len(good), refused)
 
     def close(self) -> None:
-        """Close the connection to Kafka, if there is one."""
+        """Close the writer."""
         self._writer.close()
 
     def _write(self, good: Sequence[Good]) -> None:
@@ -141,4 +146,5 @@ class EventReceiver:
 
 
 def _text(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> Response:
-    return PlainTextResponse(f"{status.value} {status.phrase}\n", status, headers)
+    advice = _ADVICE.get(status, "")
+    return PlainTextResponse(f"{status.value} {status.phrase}{advice}\n", status, headers)

@@ -1,6 +1,6 @@
 """Record sources: files, Kafka clients and a broker in memory, all behind one port."""
 
 __all__ = [
-    "file_source", "kafka_admin", "kafka_preflight", "kafka_source", "kafka_writer",
-    "librdkafka_source",
+    "event_log", "file_source", "inbox", "kafka_admin", "kafka_preflight", "kafka_source",
+    "kafka_writer", "librdkafka_source", "log_source",
 ]  # fmt: skip

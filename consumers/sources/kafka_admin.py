@@ -11,7 +11,15 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError, RetriableError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaConfigurationError,
+    KafkaError,
+    KafkaTimeoutError,
+    RetriableError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 
 from consumers.sources.kafka_preflight import Need, check_access
 from monitor.errors import AccessError, MissingTopicError, SourceError
@@ -117,6 +125,30 @@ class KafkaTopics:
         """Return the id of a topic; None if the broker gives none."""
         identity = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
         return None if identity == NO_TOPIC_ID else identity
+
+    def create(self, topic: str, partitions: int, keep: int) -> bool:
+        """Create a topic that keeps messages for ``keep`` us; return False if it exists.
+
+        Kafka stamps its messages on arrival: by a producer's old times it would delete them early.
+        The number of replicas is the broker's default.
+        """
+        configs = {
+            "retention.ms": str(keep // 1_000),
+            "message.timestamp.type": "LogAppendTime",
+        }
+        options = {"num_partitions": partitions, "configs": configs}
+        try:
+            self._admin.create_topics({topic: options}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return False
+        except (ClusterAuthorizationFailedError, TopicAuthorizationFailedError):
+            raise AccessError(
+                f"topic {topic} may not be created by this user: allow it with kafka-acls.sh --add "
+                f"--allow-principal User:NAME --operation Create --topic {topic}"
+            ) from None
+        except KafkaError as error:
+            raise self._connection.failure(error) from error
+        return True
 
     def retention(self, topic: str) -> float | None:
         """Return how long a topic keeps messages, in microseconds or infinite; None if unknown.

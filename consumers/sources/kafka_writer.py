@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
@@ -13,14 +12,7 @@ from consumers.producing.transports import close_kafka_python
 from consumers.sources.base import CLOSE_SECONDS
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import AccessError, SourceError
-
-
-class Record(NamedTuple):
-    """Message to write: topic, key and value."""
-
-    topic: str
-    key: bytes
-    value: bytes
+from monitor.records import Record
 
 
 class KafkaWriter:

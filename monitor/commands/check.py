@@ -46,11 +46,16 @@ from monitor.store.upkeep.published_ages import published_ages
 from monitor.store.upkeep.write_rights import require_write_rights
 
 _RATE = 1_000  # decisions a second that memory is estimated for
+_PARTITIONS = 4
+"""Partitions of created topics: so many workers can share one later; one would forbid that."""
 
 
 @click.command("check")
 @settings_option
 @click.option("--connect", is_flag=True, help="Also test broker, topics and database.")
+@click.option(
+    "--create-topics", is_flag=True, help="Like --connect; first create topics that are missing."
+)
 @click.option(
     "--daily",
     type=click.IntRange(min=1),
@@ -84,6 +89,7 @@ def command(
     path: Path,
     *,
     connect: bool,
+    create_topics: bool,
     files: tuple[str, ...],
     daily: int,
     audit: float,
@@ -107,8 +113,9 @@ def command(
     With --connect it also checks that the broker, both topics, the schema registry if there is one,
     and the database are as required, and that the service may read all of them and write where it
     has to (the database always, dead letters included; the topics where server.producers names
-    somebody). The check itself writes nothing. It shows which published numbers wait for what, and
-    what a start would change in the store.
+    somebody). The check itself writes nothing; with --create-topics it creates the topics that are
+    missing. It shows which published numbers wait for what, and what a start would change in the
+    store.
     Exit code 2 when something is wrong.
 
     With --events it explains each line of a file that would not be counted, or perhaps not as it
@@ -128,7 +135,9 @@ def command(
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
-    if connect:
+    if connect or create_topics:
+        if create_topics and not settings.stream.embedded:
+            problems += _run_check(_created_topics, settings)
         for check in (_topics, _registry_lines, _store):
             problems += _run_check(check, settings)
     _echo_labels(settings, AssumedTraffic(daily, audit, ready))
@@ -241,17 +250,33 @@ def _certificates(settings: Settings) -> Iterator[str]:
         raise SlicewatchError("; ".join(expired))
 
 
+def _created_topics(settings: Settings) -> Iterator[str]:
+    """Create the topics that are missing; yield a line for each."""
+    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+
+    topics = KafkaTopics(composition.kafka_connection(settings))
+    try:
+        for topic in settings.stream.topics:
+            if topics.create(topic, _PARTITIONS, settings.stream.horizon):
+                yield f"ok: topic {topic} was created"
+    finally:
+        topics.close()
+
+
 def _topics(settings: Settings) -> Iterator[str]:
     from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
 
     stream = settings.stream
+    if stream.embedded:
+        yield f"ok: events are kept in {composition.event_folder(settings)}; no Kafka is needed"
+        return
     composition.check_access(settings, writes=True)
     topics = KafkaTopics(composition.kafka_connection(settings))
     try:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
         if settings.server.producers:
             yield "ok: both topics may be written, for server.producers; nothing was written"
-        for topic in (stream.decisions_topic, stream.labels_topic):
+        for topic in stream.topics:
             partitions = len(topics.partitions(topic))
             retention = topics.retention(topic)
             yield f"ok: topic {topic}, {partitions} partitions, {_retention_text(retention)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ settings_option = click.option(
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 LONGEST_TOPIC = 249  # Kafka allows no longer names
 LONGEST_TIME = 64
+_KEY_BYTES = 32
 ROW_ID = click.IntRange(1, 1 << 31)  # the end is far from that of any database's integers
 incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
 
@@ -55,21 +57,33 @@ def instant(option: str, text: str) -> int:
 
 
 def load_settings(
-    path: Path, *, with_secrets: bool = True, contract: Path | None = None
+    path: Path,
+    *,
+    with_secrets: bool = True,
+    contract: Path | None = None,
+    embedded: bool = False,
 ) -> Settings:
-    """Return the settings of a file with environment overrides; ``contract`` gives use cases."""
-    return load(path, os.environ, with_secrets=with_secrets, contract=contract)
+    """Return the settings of a file with environment overrides.
+
+    Args:
+        path: settings file.
+        with_secrets: False if no secret is needed.
+        contract: a file whose use cases replace those of ``path``.
+        embedded: True overrides ``stream.client``, so that no Kafka is needed.
+    """
+    overrides = {"SLICEWATCH__STREAM__CLIENT": "embedded"} if embedded else {}
+    return load(path, {**os.environ, **overrides}, with_secrets=with_secrets, contract=contract)
 
 
-def write_key(file: Path, key: str) -> None:
-    """Write a key to a new file that only its owner can read; refuse an existing file.
+def write_key(file: Path, key: str | None = None) -> None:
+    """Write a key, or a new random one, to a new file that only its owner can read.
 
     Raises:
         SlicewatchError: the file is there already, or cannot be written.
     """
     try:
         with uninterrupted():
-            _write_private(file, f"{key}\n")
+            _write_private(file, f"{key or secrets.token_hex(_KEY_BYTES)}\n")
     except FileExistsError:
         raise SlicewatchError(f"{file} already exists; give the name of a new file") from None
     except OSError as error:

@@ -172,7 +172,7 @@ def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
     Raises:
         SourceError: the file cannot be read, or its kind of event is unknown.
     """
-    topics = (settings.stream.decisions_topic, settings.stream.labels_topic)
+    topics = settings.stream.topics
     for prefix, topic in zip(_PREFIXES, topics, strict=True):
         if name.startswith(prefix):
             return topic, name.removeprefix(prefix)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from monitor import logs
+from monitor import composition, logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, collect_rarely, leave
 from monitor.service import Parts, Service
@@ -15,15 +15,24 @@ from monitor.service import Parts, Service
 
 @click.command("run")
 @settings_option
+@click.option(
+    "--embedded",
+    is_flag=True,
+    help='Take events over HTTP and from a folder, without Kafka: stream.client = "embedded".',
+)
 @click.pass_obj
-def run(stop: StopSignal | None, path: Path) -> None:
+def run(stop: StopSignal | None, path: Path, embedded: bool) -> None:
     """Ingest, evaluate and serve in one process.
+
+    With --embedded no Kafka is needed: on one machine, to try it out or for a small site. Events
+    come by POST /v1/events and from files in the folder slicewatch-events/inbox beside the
+    database. They are on disk before a POST is answered; kill and restart lose none.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
 
-    Example: slicewatch run --settings slicewatch.toml
+    Example: slicewatch run --embedded
     """
-    run_until_stopped(path, Parts(), stop)
+    run_until_stopped(path, Parts(), stop, embedded=embedded)
 
 
 @click.command("ingest")
@@ -55,21 +64,30 @@ def serve(stop: StopSignal | None, path: Path) -> None:
 log = logging.getLogger("slicewatch.service")
 
 
-def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) -> None:
+def run_until_stopped(
+    path: Path, parts: Parts, stop: StopSignal | None = None, *, embedded: bool = False
+) -> None:
     """Run ``parts`` of the service until SIGTERM or Ctrl-C; raise a failure that ends them.
 
     Args:
         path: settings file.
         parts: the parts to run.
         stop: a signal that already listens.
+        embedded: True takes events without Kafka, whatever the settings say.
     """
     logs.configure()
     stop = stop or StopSignal()
     stop.listen()
-    service = stop.unless_asked(lambda: Service(load_settings(path), parts))
+    service = stop.unless_asked(lambda: Service(load_settings(path, embedded=embedded), parts))
     if service is None:
         log.info("stopped before it had started")
         leave()
     stop.call(service.ask_to_stop)
     collect_rarely()
+    if parts.ingest and service.settings.stream.embedded:
+        log.info(
+            "embedded, for one machine: trying out and small sites; events come by POST /v1/events"
+            " and from files in %s; slicewatch db send-log moves them to Kafka",
+            composition.event_folder(service.settings) / "inbox",
+        )
     service.run()

@@ -189,7 +189,7 @@ class Demo:
     def _make_parts(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
         url = f"sqlite:///{folder / 'demo.db'}"
         settings = demo_settings(broker.bootstrap, url, self._options.port)
-        topics = settings.stream.decisions_topic, settings.stream.labels_topic
+        topics = settings.stream.topics
         create_topics(broker.bootstrap, *topics)
         service = self._make_service(settings, self._clock)
         traffic = Traffic(self._synthetic, broker.bootstrap, topics)

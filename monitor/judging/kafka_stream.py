@@ -11,8 +11,9 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_writer import KafkaWriter, Record
+from consumers.sources.kafka_writer import KafkaWriter
 from monitor.errors import SourceError
+from monitor.records import Record
 
 WRITE_SECONDS = 60.0
 _POLL_MILLIS = 500

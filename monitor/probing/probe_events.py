@@ -16,11 +16,12 @@ import msgspec
 from consumers.events import Decision, Versions
 from consumers.probe_signing import sign
 from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_writer import KafkaWriter, Record
+from consumers.sources.kafka_writer import KafkaWriter
 from monitor.audit.inputs import Item, ProbeSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.probing.protocol import Answer
+from monitor.records import Record
 from monitor.settings.sections import ProbeSetSettings
 
 PATIENCE = 30.0

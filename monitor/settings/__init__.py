@@ -10,6 +10,6 @@ from monitor.settings.warnings import warnings
 __all__ = [
     "Alerting", "Duration", "ProbesSettings", "Receiver", "Secret", "Server", "Settings", "Url",
     "as_text", "check_use_cases", "checks", "contract_numbers", "contract_record",
-    "duration_text", "is_loopback", "kinds", "load", "problems", "resolved", "sections",
+    "duration_text", "is_loopback", "kinds", "load", "paths", "problems", "resolved", "sections",
     "warnings",
 ]  # fmt: skip

@@ -76,6 +76,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_topics(stream),
         lambda: _check_quiet(stream),
         lambda: _check_database(settings.store.url),
+        lambda: _check_embedded(settings),
         lambda: _check_start(stream),
         lambda: _check_bands(stream.score_bands),
         lambda: _check_rates(stream.audit_rates),
@@ -180,6 +181,17 @@ def _check_database(url: Url) -> None:
         beginning = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another text"  # no password
         fix = "use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
         raise problem("store.url", f"begins with {beginning}, which cannot be the store; {fix}")
+
+
+def _check_embedded(settings: Settings) -> None:
+    """Refuse an embedded run without an SQLite database beside which it keeps its events."""
+    if not settings.stream.embedded:
+        return
+    if not settings.store.url.startswith(SQLITE):
+        fix = "use sqlite:///FILE, or read Kafka"
+        raise problem("store.url", f'is no file, and stream.client is "embedded"; {fix}')
+    if settings.stream.format != "json":
+        raise problem("stream.format", 'must be "json" where stream.client is "embedded"')
 
 
 def _check_database_file(file: str) -> None:

@@ -121,7 +121,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     labels_topic: Topic = "labels"
     group_id: Name = "slicewatch"
     instance: Name | None = None
-    client: Literal["kafka-python", "librdkafka"] = "kafka-python"
+    client: Literal["kafka-python", "librdkafka", "embedded"] = "kafka-python"
     format: Literal["json", "avro"] = "json"
     clock: Literal["live", "history"] = "live"
     start: Literal["earliest", "latest", "time"] = "earliest"
@@ -138,6 +138,16 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
+
+    @property
+    def topics(self) -> tuple[str, str]:
+        """Names of the topics of decisions and of labels."""
+        return self.decisions_topic, self.labels_topic
+
+    @property
+    def embedded(self) -> bool:
+        """True when events come over HTTP and from a folder, and no Kafka is needed."""
+        return self.client == "embedded"
 
     @property
     def start_micros(self) -> int | None:

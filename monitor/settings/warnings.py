@@ -13,8 +13,8 @@ from monitor.settings.sections import (
     ProbeSetSettings,
     Server,
     Settings,
+    SettingsSection,
     StreamSettings,
-    UseCase,
 )
 
 
@@ -33,7 +33,11 @@ def warnings(settings: Settings) -> list[str]:
     for i, attribute in enumerate(settings.attribute):
         lines.extend(_attribute(attribute, f"attribute[{i}]", used, settings))
     for i, use_case in enumerate(settings.use_case):
-        lines.extend(_use_case(use_case, f"use_case[{i}]"))
+        if use_case.synthetic:
+            conditions = f"these are test conditions, shown exactly with k = {use_case.k}"
+            lines.append(f"use_case[{i}].synthetic: {conditions}")
+    if missing := list(_missing_descriptions(settings)):
+        lines.append(f"not set, though readers of reports look for it: {', '.join(missing)}")
     return lines
 
 
@@ -115,20 +119,25 @@ def _attribute(
             f"{key}.source: is inferred; if it stands in for a special category of personal data,"
             " set special_category = true"
         )
-    for name in ("definition", "purpose", "approved_by", "approved_at"):
-        if not getattr(attribute, name):
-            yield f"{key}.{name}: is not set"
     if attribute.source == "inferred" and not attribute.known_error:
         yield f"{key}.known_error: is not set, though the value is inferred"
 
 
-def _use_case(use_case: UseCase, key: str) -> Iterator[str]:
-    if use_case.synthetic:
-        yield f"{key}.synthetic: these are test conditions, shown exactly with k = {use_case.k}"
-        return
-    for name in ("context", "developer", "stakeholders"):
-        if not getattr(use_case, name):
-            yield f"{key}.{name}: is not set"
-    for name in ("accepted_trade_off", "rationale"):
-        if not getattr(use_case.contract, name):
-            yield f"{key}.contract.{name}: is not set"
+_OF_ATTRIBUTE = ("definition", "purpose", "approved_by", "approved_at")
+_OF_USE_CASE = ("context", "developer", "stakeholders")
+_OF_CONTRACT = ("accepted_trade_off", "rationale")
+
+
+def _missing_descriptions(settings: Settings) -> Iterator[str]:
+    """Yield the keys of descriptions that are not set; test conditions need none."""
+    use_cases = [(i, case) for i, case in enumerate(settings.use_case) if not case.synthetic]
+    for i, attribute in enumerate(settings.attribute if use_cases else ()):
+        if attribute.source != "version":
+            yield from _unset(attribute, f"attribute[{i}]", _OF_ATTRIBUTE)
+    for i, use_case in use_cases:
+        yield from _unset(use_case, f"use_case[{i}]", _OF_USE_CASE)
+        yield from _unset(use_case.contract, f"use_case[{i}].contract", _OF_CONTRACT)
+
+
+def _unset(section: SettingsSection, key: str, names: Sequence[str]) -> Iterator[str]:
+    return (f"{key}.{name}" for name in names if not getattr(section, name))

@@ -1,4 +1,4 @@
-"""One suite for every record source: memory, file, the two Kafka clients, the demo's broker."""
+"""One suite for every record source: memory, file, log, the Kafka clients, the demo's broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from typing import Any, Protocol
 import pytest
 from brokers import Broker
 
+from consumers.sources.event_log import EventLog
 from consumers.sources.file_source import FileSource
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.librdkafka_source import RdkafkaSource
+from consumers.sources.log_source import LogSource
 from consumers.sources.memory_source import MemoryBroker, MemorySource
+from monitor.clock import SystemClock
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import RecordSource
 from monitor.records import Polled, RecordBatch, Shard, Start
@@ -30,9 +33,9 @@ SESSION = 6.0
 
 
 class World(Protocol):
-    """Where a source reads from; ``groups`` says whether several sources share the shards."""
+    """Where a source reads from; ``ends`` says whether its shards have a fixed end."""
 
-    groups: bool
+    ends: bool
     wait: float
 
     @property
@@ -44,7 +47,7 @@ class World(Protocol):
 
 
 class MemoryWorld:
-    groups = True
+    ends = False
     wait = 0.0
 
     def __init__(self) -> None:
@@ -63,7 +66,7 @@ class MemoryWorld:
 
 
 class FileWorld:
-    groups = False
+    ends = True
     wait = 0.0
 
     def __init__(self, folder: Path, suffix: str) -> None:
@@ -89,8 +92,33 @@ class FileWorld:
         return gzip.open(path, "ab") if self.suffix else path.open("ab")
 
 
+class LogWorld:
+    ends = False
+    wait = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        self.turn = nullcontext()
+        self.file = folder / "log.db"
+        self.log: EventLog | None = None
+        self.topics: dict[str, int] = {}
+
+    def create(self, name: str, partitions: int) -> str:
+        self.topics[name] = partitions
+        return name
+
+    def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None:
+        self.opened().append({Shard(topic, partition): values})
+
+    def source(self, *topics: str) -> RecordSource:
+        return LogSource(self.opened(), topics, max_records=50)
+
+    def opened(self) -> EventLog:
+        self.log = self.log or EventLog(self.file, self.topics, SystemClock().now)
+        return self.log
+
+
 class KafkaWorld:
-    groups = True
+    ends = False
     wait = 0.2
 
     def __init__(self, broker: Broker, prefix: str, session: float) -> None:
@@ -128,7 +156,7 @@ class RdkafkaWorld(KafkaWorld):
 
 LIBRDKAFKA = pytest.param("librdkafka", marks=pytest.mark.broker)
 TANSU = pytest.param("tansu", marks=pytest.mark.full)
-KINDS = ("memory", "file", "gzip", "kafka", LIBRDKAFKA, TANSU)
+KINDS = ("memory", "file", "gzip", "log", "kafka", LIBRDKAFKA, TANSU)
 with_groups = pytest.mark.parametrize("world", ["memory", "kafka", LIBRDKAFKA], indirect=True)
 """Tansu takes half a session timeout for every step of a rebalance."""
 
@@ -140,6 +168,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, topic_name: str) -> Wo
         return MemoryWorld()
     if kind in ("file", "gzip"):
         return FileWorld(tmp_path, ".gz" if kind == "gzip" else "")
+    if kind == "log":
+        return LogWorld(tmp_path)
     if kind == "librdkafka":
         return RdkafkaWorld(request.getfixturevalue("apache"), topic_name, SESSION)
     session = {"kafka": SESSION, "tansu": 1.0}[kind]
@@ -393,7 +423,7 @@ def test_only_files_finish(world: World, opened: Callable[..., RecordSource]) ->
     source.begin(shard, 0)
     read(source, world.wait, 3)
     quiet(source, world.wait)
-    assert source.finished == (not world.groups)
+    assert source.finished == world.ends
     assert source.high_water(shard) == 3
 
 

@@ -22,8 +22,9 @@ from running import Running
 from consumers.events import Decision, Label
 from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python, transports
 from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_writer import KafkaWriter, Record
+from consumers.sources.kafka_writer import KafkaWriter
 from monitor.errors import MissingTopicError, SourceError
+from monitor.records import Record
 from monitor.store import database
 from monitor.store.shard_rows import read_statuses
 

@@ -6,6 +6,7 @@ import click
 
 from monitor.commands.db.db_status import status
 from monitor.commands.db.removal import exclude, forget
+from monitor.commands.db.send_log import send_log
 from monitor.commands.db.upkeep import (
     backup,
     dead_letters,
@@ -23,7 +24,7 @@ __all__ = ["command"]
     "db",
     commands=(
         *(backup, dead_letters, drop_key, exclude, forget, migrate),
-        *(new_key, prune, resume, status),
+        *(new_key, prune, resume, send_log, status),
     ),
 )
 def command() -> None:

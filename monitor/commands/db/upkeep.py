@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from pathlib import Path
 
 import click
@@ -36,8 +35,6 @@ from monitor.store.upkeep import retention
 from monitor.store.upkeep.backup import back_up
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
-
-KEY_BYTES = 32
 
 
 @click.command("migrate")
@@ -160,7 +157,7 @@ def new_key(file: Path) -> None:
 
     Example: slicewatch db new-key /etc/slicewatch/id_key
     """
-    write_key(file, secrets.token_hex(KEY_BYTES))
+    write_key(file)
     click.echo(f"a new key is in {file}; keep a copy with your other secrets")
 
 

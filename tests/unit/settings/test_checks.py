@@ -114,6 +114,20 @@ KEYS = [
     {"id": "b", "key": "y" * 16, "from_day": "2027-01-01"},
 ]
 IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"stream.client": "embedded", "store": {"url": "postgresql://h/d"}},
+        "store.url",
+        "is no file",
+    ),
+    (
+        {
+            "stream.client": "embedded",
+            "stream.format": "avro",
+            "stream.schema_registry": {"url": "http://r"},
+        },
+        "stream.format",
+        '"json"',
+    ),
     # streams and time
     ({"stream.labels_topic": "decisions"}, "stream.labels_topic", "two topics"),
     ({"stream.bootstrap_servers": []}, "stream.bootstrap_servers", "at least one"),
@@ -356,6 +370,15 @@ def test_the_edges_are_allowed(check: Check, changes: dict[str, Any]) -> None:
 def test_weak_settings_are_warned_of(check: Check, changes: dict[str, Any], key: str) -> None:
     assert key in {line.split(":")[0] for line in api.warnings(check(changes))}
     assert key not in {line.split(":")[0] for line in api.warnings(check({}))}
+
+
+def test_what_is_not_described_is_one_warning(check: Check) -> None:
+    lines = api.warnings(check({"attribute.0.purpose": "Equal speed of help."}))
+    (line,) = (line for line in lines if line.startswith("not set"))
+    missing = line.partition(": ")[2].split(", ")
+    assert {"attribute[0].definition", "use_case[1].contract.rationale"} <= set(missing)
+    assert not {"attribute[0].purpose", "attribute[2].purpose"} & set(missing)
+    assert len(missing) == 3 + 4 + 2 * 5
 
 
 def test_an_unused_attribute_is_warned_of(check: Check) -> None:

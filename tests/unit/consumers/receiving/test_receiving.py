@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import served
@@ -25,11 +26,11 @@ from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.producing import AuditSampler, Producer, http
 from consumers.receiving import PATH, EventJudge, EventReceiver
 from consumers.receiving.batches import MAX_EVENT
-from consumers.sources.kafka_writer import Record
+from consumers.sources.event_log import EventLog
 from monitor import composition
 from monitor.core.time import to_micros
 from monitor.errors import SourceError
-from monitor.records import RecordBatch, Shard
+from monitor.records import Record, RecordBatch, Shard
 from monitor.settings import load
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "examples" / "judge_router"
@@ -102,7 +103,7 @@ class Site:
         return status, json.loads(content) if is_json else content
 
 
-def receiver(topic: Topic, count: Any) -> EventReceiver:
+def receiver(topic: Topic | EventLog, count: Any) -> EventReceiver:
     judge = EventJudge(composition.checking_codecs(SETTINGS))
     return EventReceiver(judge, topic, ("decisions", "labels"), count, lambda: to_micros(NOW))
 
@@ -270,6 +271,20 @@ def test_without_producers_there_is_no_such_path() -> None:
         assert fetch(servers, PATH, "POST", "{}", Content_Type=JSON)[0] == 404
     finally:
         servers.stop()
+
+
+def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "log.db", {"decisions": 1, "labels": 1}, lambda: 0)
+    log._database.execute("PRAGMA max_page_count = 1")
+    answer = receiver(log, Mock()).view(
+        Mock(state=Mock(body=lines(*[DECISION] * 100).encode(), kind=LINES))
+    )
+    log.close()
+    assert answer.status_code == 507
+    assert answer.body == (
+        b"507 Insufficient Storage: the disk is full, and nothing of this batch was kept; free"
+        b" space there, and send the batch again\n"
+    )
 
 
 @pytest.mark.parametrize("trouble", ["away", "failing"])

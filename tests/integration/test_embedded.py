@@ -1,0 +1,205 @@
+"""The main job without Kafka: events over HTTP and from a folder, killed, and moved to Kafka."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from brokers import Broker
+from click.testing import CliRunner
+from running import Running
+
+from monitor.cli import cli
+from monitor.records import Shard
+from monitor.settings import load
+from monitor.store import database
+from monitor.store.shard_rows import read_statuses
+from monitor.watchdog import Watchdog
+
+SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
+FLAGS = ("run", "--embedded", "--settings", str(SETTINGS))
+NOW = datetime.now(UTC)
+BATCH = 20
+
+
+def decision(number: int, ago: timedelta = timedelta()) -> dict[str, Any]:
+    return {
+        "decision_id": f"d-{number}",
+        "decided_at": (NOW - ago).isoformat(),
+        "route": "auto_serve",
+        "evidence_passed": True,
+        "attributes": {"channel": "chat", "language_variety": "formal"},
+        "audit_p": 1.0,
+        "label_requested": True,
+    }
+
+
+def label(number: int, ago: timedelta = timedelta()) -> dict[str, Any]:
+    return {
+        "label_id": f"l-{number}",
+        "decision_id": f"d-{number}",
+        "decided_at": (NOW - ago).isoformat(),
+        "version": 1,
+        "ready": True,
+        "kind": "initial",
+        "reason": "audit",
+        "reviewer": "h-7",
+        "labelled_at": (NOW - ago / 2).isoformat(),
+    }
+
+
+def lines(*events: dict[str, Any]) -> str:
+    return "".join(f"{json.dumps(event)}\n" for event in events)
+
+
+class Site:
+    """An embedded run in its folder."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.url = f"sqlite:///{folder / 'site.db'}"
+        self.inbox = folder / "site-events" / "inbox"
+        self.environment = {"SLICEWATCH__STORE__URL": self.url, **environment}
+        self.service = Running(folder, FLAGS, self.environment)
+        self.await_start()
+
+    def await_start(self) -> None:
+        self.service.until(lambda: self.service.get("/readyz")[0] == 200, "a start")
+
+    def post(self, *events: dict[str, Any]) -> None:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.service.port}/v1/events",
+            lines(*events).encode(),
+            {"Content-Type": "application/x-ndjson"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert json.load(answer)["written"] == len(events)
+
+    def drop(self, name: str, *events: dict[str, Any]) -> None:
+        (self.inbox / name).write_text(lines(*events))
+
+    def await_counts(self, decisions: int, labels: int, topics: str = "") -> None:
+        expected = decisions, labels
+        self.service.until(lambda: counted(self.url, topics) == expected, f"{expected} events")
+
+
+def counted(url: str, topics: str = "") -> tuple[int, int]:
+    """Number of decisions and of labels that were counted, of topics with this prefix."""
+    engine = database.create_engine(url)
+    try:
+        statuses = read_statuses(engine)
+    finally:
+        engine.dispose()
+    names = (f"{topics}-d", f"{topics}-l") if topics else ("decisions", "labels")
+    numbers = [
+        sum(status.tallies.counted for status in statuses if status.shard.topic == name)
+        for name in names
+    ]
+    return numbers[0], numbers[1]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    with site.service:
+        yield site
+
+
+def test_a_log_of_past_days_shows_its_tables_at_once(site: Site) -> None:
+    days = [timedelta(days=3 - n / 100) for n in range(300)]
+    site.drop("decisions.jsonl", *(decision(n, ago) for n, ago in enumerate(days)))
+    site.drop("labels.jsonl", *(label(n, ago) for n, ago in enumerate(days)))
+    site.await_counts(300, 300)
+    site.service.until(lambda: "Decisions are complete to" in site.service.get("/")[1], "tables")
+    assert "embedded, for one machine" in site.service.log.read_text()
+
+
+def test_what_was_acknowledged_is_counted_once_however_often_it_is_killed(site: Site) -> None:
+    acknowledged, sent = set[int](), 0
+
+    def post_until_killed() -> None:
+        nonlocal sent
+        while True:
+            numbers = range(sent, sent + BATCH)
+            try:
+                site.post(*map(decision, numbers), *map(label, numbers))
+            except OSError:
+                return
+            acknowledged.update(numbers)
+            sent += BATCH
+
+    for turn in range(3):
+        site.drop(f"{turn}.jsonl", *(decision(n) for n in range(-100 * turn - 100, -100 * turn)))
+        router = threading.Thread(target=post_until_killed)
+        router.start()
+        router.join(timeout=1.5)
+        site.service.kill()
+        router.join()
+        site.service.restart()
+        site.await_start()
+    # The batch in flight is sent again, as a router does: its copies are recognised.
+    numbers = range(sent, sent + BATCH)
+    site.post(*map(decision, numbers), *map(label, numbers))
+    total = len(acknowledged) + BATCH
+    assert total > 3 * BATCH
+    site.await_counts(total + 300, total)
+
+
+def test_the_second_of_two_starts_says_why_it_ends(site: Site, tmp_path: Path) -> None:
+    second = Running(tmp_path, FLAGS, site.environment)
+    assert second.process.wait(timeout=120) == 2
+    assert "is open in another process: stop that slicewatch" in second.log.read_text()
+    site.post(decision(1))
+    site.await_counts(1, 0)
+
+
+def test_moves_to_kafka_with_everything(kafka: Broker, topic_name: str, tmp_path: Path) -> None:
+    topics = {
+        "SLICEWATCH__STREAM__DECISIONS_TOPIC": f"{topic_name}-d",
+        "SLICEWATCH__STREAM__LABELS_TOPIC": f"{topic_name}-l",
+    }
+    site = Site(tmp_path, **topics)
+    with site.service:
+        site.post(*map(decision, range(50)), *map(label, range(50)))
+        site.drop("more.jsonl", decision(50), {"decision_id": "no decision"})
+        site.await_counts(51, 50, topic_name)
+    moved = {
+        **site.environment,
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": kafka.bootstrap,
+        "SLICEWATCH__STREAM__GROUP_ID": topic_name,
+    }
+    checked = run_cli(moved, "check", "--connect", "--create-topics")
+    assert f"ok: topic {topic_name}-d was created" in checked
+    sent = "{} messages were sent to topic {}-d\n{} messages were sent to topic {}-l\n"
+    said = run_cli(moved, "db", "send-log")
+    assert said.startswith(sent.format(52, topic_name, 50, topic_name))
+    again = run_cli(moved, "db", "send-log")
+    assert again.startswith(sent.format(0, topic_name, 0, topic_name))
+    moved["SLICEWATCH__STORE__URL"] = url = f"sqlite:///{tmp_path / 'kafka.db'}"
+    arguments = ("run", "--settings", str(SETTINGS))
+    with Running(tmp_path, arguments, moved) as service:
+        service.until(lambda: service.get("/readyz")[0] == 200, "a start")
+        service.until(lambda: counted(url, topic_name) == (51, 50), "all events from Kafka")
+
+
+def run_cli(environment: dict[str, str], *words: str) -> str:
+    result = CliRunner(env=environment).invoke(cli, [*words, "--settings", str(SETTINGS)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_end_of_a_silent_topic_is_asked_of_the_log_and_not_of_a_broker() -> None:
+    environment = {"SLICEWATCH__STREAM__CLIENT": "embedded"}
+    shard = Shard("decisions", 0)
+    ingest = Mock()
+    ingest.health.unknown, ingest.health.access_error = (shard,), None
+    ingest.source.high_water.return_value = 7
+    clock = Mock(monotonic=Mock(return_value=0.0))
+    Watchdog(load(SETTINGS, environment), ingest, Mock(), clock).look()
+    ingest.set_end_offsets.assert_called_once_with({shard: 7})
