@@ -161,6 +161,7 @@ class PageRenderer:
         at: Moment | None,
         synthetic: bool,
         responds: bool,
+        again: str = "",
         error: str = "",
     ) -> str:
         """Return an incident's page as HTML; ``responds`` shows forms, ``error`` a refused act.
@@ -171,6 +172,7 @@ class PageRenderer:
             at: time of the newest Snapshot; None before the first.
             synthetic: whether its contract is about declared test conditions.
             responds: whether the reader may act on it.
+            again: how often it came before, in words; empty for a first time.
             error: reason why the last act was refused.
         """
         cell = _cell_of(content.line, incident.metric) if content else None
@@ -187,6 +189,7 @@ class PageRenderer:
             at=at,
             synthetic=synthetic,
             responds=responds,
+            again=again,
             error=error,
             open=incident.state in ("open", "acknowledged", "accepted"),
             strip=lambda cell: charts.gap_strip(cell, scale),

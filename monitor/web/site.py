@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from monitor.core.publish.act_input import checked_act_input, closing
 from monitor.core.publish.history import SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.recurrence import recurrence
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
@@ -265,6 +266,7 @@ class Site:
             at=self._moment(ViewSubject(), newest) if newest else None,
             synthetic=table is not None and table.synthetic,
             responds=bool(request.state.responds),
+            again=recurrence(incident, self._published.incidents(self._now(), MAX_INCIDENTS)),
             error=error,
         )
 
