@@ -18,7 +18,7 @@ from alerts.rules.declarations import (
     values,
 )
 from alerts.rules.promql import AlertSubject, held_expression, held_name
-from monitor.settings import Server, Settings, is_loopback
+from monitor.settings import Secret, Server, Settings, is_loopback
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
@@ -180,13 +180,11 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     }
     if operations.port is None:
         return
-    has_token = operations.token is not None or operations.token_file is not None
-    token_file = operations.token_file or OPERATIONS_TOKEN_FILE
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
         **_tls_part(operations.tls_cert_file, by_certificate=False),
-        **_bearer(token_file if has_token else None),
+        **_bearer(_file_of(operations.token, OPERATIONS_TOKEN_FILE)),
         "static_configs": [
             {"targets": [_scrape_address(operations.host, operations.port, outside)]}
         ],
@@ -214,11 +212,14 @@ def _token_file(server: Server) -> str | None:
     readers = [reader for reader in server.tokens if reader.name not in server.producers]
     readers_by_name = {reader.name: reader for reader in readers}
     if READER in readers_by_name:
-        return readers_by_name[READER].token_file or TOKEN_FILE
-    if server.token is not None or server.token_file is not None:
-        return server.token_file or TOKEN_FILE
-    first = next(iter(readers), None)
-    return (first.token_file or TOKEN_FILE) if first else None
+        return _file_of(readers_by_name[READER].token, TOKEN_FILE)
+    token = server.token or next((reader.token for reader in readers), None)
+    return _file_of(token, TOKEN_FILE)
+
+
+def _file_of(token: Secret | None, file: str) -> str | None:
+    """Return the file that a token was read from, else ``file``; None without a token."""
+    return None if token is None else token.file or file
 
 
 def _scrape_address(host: str, port: int, outside: str) -> str:

@@ -103,8 +103,14 @@ def contract_record(use_case: UseCase) -> str:
 
 def plain(section: Struct) -> dict[str, Any]:
     """Return a section as a dict of tables, lists, texts and exact decimals; secrets are masked."""
-    fields = msgspec.structs.fields(type(section))
-    return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(type(section)):
+        value = getattr(section, field.name)
+        if isinstance(value, Secret) and value.file is not None:
+            values[f"{field.name}_file"] = value.file
+        else:
+            values[field.name] = _plain(field.type, value)
+    return values
 
 
 def _plain(kind: Any, value: Any) -> Any:

@@ -13,11 +13,13 @@ from unicodedata import normalize
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from monitor.errors import SettingsError
 from monitor.settings.environment import EnvText, origin
 from monitor.settings.kinds import (
     Duration,
+    File,
     ListedValue,
     Secret,
     Url,
@@ -73,6 +75,17 @@ def bare(kind: Any) -> tuple[Any, Meta]:
     return kind, Meta()
 
 
+def secrets_of(kind: type[Struct]) -> list[str]:
+    """Return the names of a section's secrets; each can be given as NAME or as NAME_file."""
+    return [field.name for field in fields(kind) if bare(required(field.type))[0] is Secret]
+
+
+def declared_kinds(kind: type[Struct]) -> dict[str, Any]:
+    """Return the kinds of all keys of a section, with NAME_file for each secret NAME."""
+    kinds = {field.name: field.type for field in fields(kind)}
+    return kinds | {f"{name}_file": File for name in secrets_of(kind)}
+
+
 def _from_environment(kind: Any, value: EnvText) -> object:
     if get_origin(kind) is tuple and not is_section(get_args(kind)[0]):
         return value.as_list()
@@ -120,17 +133,18 @@ def _table(value: object, key: str) -> dict[str, object]:
 
 def _section(kind: type[Struct], value: object, key: str) -> Struct:
     table = _table(value, key)
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    kinds = declared_kinds(kind)
     problems, built = Problems(), {}
     for name, part in table.items():
         with problems.collected():
-            if name not in fields:
-                raise SettingsError(f"{unknown(key, name, fields)}{origin(part)}")
-            built[name] = build(fields[name].type, part, join(key, name))
-    for name, field in fields.items():
+            if name not in kind.__struct_fields__:
+                raise SettingsError(f"{unknown(key, name, kinds)}{origin(part)}")
+            built[name] = build(kinds[name], part, join(key, name))
+    for field in fields(kind):
         with problems.collected():
-            if field.required and name not in table:
-                raise problem(join(key, name), f"is missing; set it to {expected(field.type)}")
+            if field.required and field.name not in table:
+                missing = join(key, field.name)
+                raise problem(missing, f"is missing; set it to {expected(field.type)}")
     problems.raise_any()
     return kind(**built)
 
@@ -228,6 +242,8 @@ def _instant(value: object) -> datetime:
 
 
 def _secret(value: object) -> Secret:
+    if isinstance(value, Secret):  # read from a file already
+        return value
     if not _as_text(value).strip():
         raise ValueError
     return Secret(_as_text(value))

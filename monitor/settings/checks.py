@@ -428,7 +428,7 @@ def check_id_keys(settings: Settings) -> None:
 
 def _check_single(privacy: Privacy, id_key: Secret) -> None:
     if privacy.id_keys:
-        key = "privacy.id_key" if privacy.id_key_file is None else "privacy.id_key_file"
+        key = "privacy.id_key" if id_key.file is None else "privacy.id_key_file"
         raise problem(key, f"is set beside {_KEYS}; make it the first of that list")
     _check_size("privacy.id_key", id_key)
 

@@ -93,12 +93,16 @@ def listed_value(text: str) -> ListedValue:
 
 
 class Secret:
-    """Text that is never printed; only :meth:`reveal` returns it."""
+    """Text that is never printed; only :meth:`reveal` returns it.
 
-    __slots__ = ("_text",)
+    ``file`` is the path that it was read from; None if the settings hold the text itself.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_text", "file")
+
+    def __init__(self, text: str, file: str | None = None) -> None:
         self._text = text
+        self.file = file
 
     def reveal(self) -> str:
         """Return the secret as plain text."""

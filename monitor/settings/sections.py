@@ -83,7 +83,6 @@ class Security(SettingsSection, frozen=True, kw_only=True):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     username: Text | None = None
     password: Secret | None = None
-    password_file: File | None = None
     ca_file: File | None = None
     cert_file: File | None = None
     key_file: File | None = None
@@ -105,9 +104,7 @@ class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
     url: WebUrl | None = None
     username: Text | None = None
     password: Secret | None = None
-    password_file: File | None = None
     token: Secret | None = None
-    token_file: File | None = None
     ca_file: File | None = None
     cert_file: File | None = None
     key_file: File | None = None
@@ -210,7 +207,6 @@ class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
 
     id: Name
     key: Secret | None = None
-    key_file: File | None = None
     from_day: date | None = None
 
 
@@ -219,7 +215,6 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
     k: Count = 11
     id_key: Secret | None = None
-    id_key_file: File | None = None
     id_keys: tuple[IdKeySettings, ...] = ()
 
     @property
@@ -243,7 +238,6 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     token: Secret | None = None
-    token_file: File | None = None
 
 
 class Operations(SettingsSection, frozen=True, kw_only=True):
@@ -254,7 +248,6 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
     tls_cert_file: File | None = None
     tls_key_file: File | None = None
     token: Secret | None = None
-    token_file: File | None = None
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
@@ -266,7 +259,6 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     tls_key_file: File | None = None
     client_ca_file: File | None = None
     token: Secret | None = None
-    token_file: File | None = None
     insecure: bool = False
     max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
@@ -309,7 +301,6 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     """Section ``[probes]``: key, timeout and declared sets of matched-pair test traffic."""
 
     key: Secret | None = None
-    key_file: File | None = None
     timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
 
@@ -342,7 +333,6 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     url: WebUrl | None = None
     model: Text | None = None
     api_key: Secret | None = None
-    api_key_file: File | None = None
     outputs_topic: Topic = "outputs"
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None

@@ -10,7 +10,7 @@ import pytest
 from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from id_keys import WITH_KEY
+from id_keys import KEY_FILE, WITH_KEY
 
 from monitor import settings as api
 from monitor.errors import SettingsError
@@ -34,8 +34,7 @@ def resolved(settings: api.Settings) -> str:
     """The resolved text without the key, which is masked there, but with its file; and with the
     key of the probes, which may stand in the settings themselves."""
     text = api.resolved(settings)
-    assert 'id_key = "********"\n' in text
-    text = text.replace('id_key = "********"\n', "")
+    assert f'id_key_file = "{KEY_FILE}"\n' in text
     if settings.probes.key is None:
         return text
     return text.replace(

@@ -124,6 +124,8 @@ def files(section: Any) -> Iterator[str]:
                 yield from files(part)
             elif part is not None and bare(inner)[0] is LocalFile:
                 yield part
+            elif isinstance(part, api.Secret) and part.file is not None:
+                yield part.file
 
 
 def declared(section: Any) -> Iterator[tuple[str, Any]]:
@@ -133,7 +135,8 @@ def declared(section: Any) -> Iterator[tuple[str, Any]]:
         if is_section(inner):
             yield from declared(inner)
         else:
-            yield field.name, bare(inner)[0]
+            base = bare(inner)[0]
+            yield field.name, LocalFile if base is api.Secret else base
 
 
 class TestOfTheFile:
@@ -156,7 +159,7 @@ class TestOfTheFile:
         assert (
             len([base for _, base in declared(api.Settings) if base is LocalFile])
             == len(list(files(site.load(FILES)))) + 2
-        )  # privacy.id_key_file, which excludes id_keys, and the registry's token_file
+        )  # privacy.id_key, which excludes id_keys, and the registry's token
 
     def test_a_single_id_key(self, site: Site) -> None:
         key = site.load('[privacy]\nid_key_file = "secrets/id_key"\n').privacy.id_key
@@ -184,7 +187,8 @@ class TestOfTheFile:
     def test_absolute_paths_stay_as_they_are(self, site: Site) -> None:
         file = site.work / "secrets" / "id_key"
         privacy = site.load(f'[privacy]\nid_key_file = "{file}"\n').privacy
-        assert privacy.id_key_file == str(file)
+        assert privacy.id_key is not None
+        assert privacy.id_key.file == str(file)
         assert privacy.id_key == api.Secret("work-id_key-0123456789")
 
     def test_its_own_path_may_be_relative(self, site: Site) -> None:
@@ -221,7 +225,8 @@ class TestOfTheEnvironment:
         )
         assert settings.store.url == f"sqlite:///{site.work}/other.db"
         server = settings.server
-        assert server.token_file == f"{site.work}/secrets/token"
+        assert server.token is not None
+        assert server.token.file == f"{site.work}/secrets/token"
         assert server.token == api.Secret("work-token-0123456789")
         assert server.tokens[0].token == api.Secret("work-prometheus-0123456789")
         assert server.tls_cert_file == f"{site.conf}/tls/server.pem"
@@ -235,10 +240,9 @@ class TestOfTheEnvironment:
     )
     def test_in_lists_and_tables(self, site: Site, variable: str, value: str) -> None:
         (token,) = site.load("", **KEY, **{variable: value}).server.tokens
-        assert (token.token, token.token_file) == (
-            api.Secret("work-token-0123456789"),
-            f"{site.work}/secrets/token",
-        )
+        assert token.token is not None
+        assert token.token.file == f"{site.work}/secrets/token"
+        assert token.token == api.Secret("work-token-0123456789")
 
 
 class TestErrors:
