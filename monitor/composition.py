@@ -20,7 +20,7 @@ from alerts.dashboards.model import Dashboard
 from alerts.exposition.exporter import Exporter
 from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
-from consumers.coder import Coder
+from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
@@ -51,8 +51,8 @@ from monitor.settings import (
 )
 from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
+from monitor.settings.kinds import ALWAYS_QUIET, ENDS, Beginning
 from monitor.settings.sections import (
-    DEFAULT_READER,
     AttributeSettings,
     Operations,
     SchemaRegistrySettings,
@@ -152,11 +152,9 @@ def remembered(settings: Settings) -> dict[str, str]:
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
-        "stream.format": stream.format,
+        "stream.schema_registry": stream.format,
         "stream.horizon": duration_text(stream.horizon),
         "stream.lateness": duration_text(stream.lateness),
-        "stream.max_early": duration_text(stream.max_early),
-        "stream.max_ahead": duration_text(stream.max_ahead),
         "dedupe.window": duration_text(settings.dedupe.window),
         **mapping_texts(settings),
     }
@@ -258,15 +256,15 @@ def schema_registry(settings: Settings) -> SchemaRegistry | None:
         SettingsError: the package that reads Avro is not installed.
         AccessError: a file named in the settings cannot be used.
     """
-    stream, registry = settings.stream, settings.stream.schema_registry
-    if stream.format == "json" or registry.url is None:
+    registry = settings.stream.schema_registry
+    if registry.url is None:
         return None
     try:
         from consumers.wire import RegistryAccess, SchemaRegistry  # noqa: PLC0415 - optional
     except ImportError as error:
         raise SettingsError(
-            'stream.format: "avro" needs a package that is not installed; '
-            'pip install "slicewatch[avro]", or set "json"'
+            "stream.schema_registry: Avro needs a package that is not installed; "
+            'pip install "slicewatch[avro]", or remove the section'
         ) from error
     return SchemaRegistry(
         RegistryAccess(
@@ -296,9 +294,7 @@ def as_history(settings: Settings) -> Settings:
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",
-        start="earliest",
-        start_at=None,
-        format="json",
+        start=Beginning("earliest"),
         schema_registry=SchemaRegistrySettings(),
     )
     return msgspec.structs.replace(settings, stream=stream)
@@ -365,7 +361,7 @@ def _codecs(
 ) -> Codecs:
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
-    coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
+    coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
     of_decisions, of_labels = event_mappings(settings)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
@@ -377,9 +373,7 @@ def _codecs(
         ),
         coder=coder,
         hasher=hasher,
-        clock=ClockPolicy(
-            stream.clock == "live", stream.horizon, stream.max_early, stream.max_ahead
-        ),
+        clock=ClockPolicy(stream.clock == "live", stream.horizon),
         lateness=stream.lateness,
         dedupe_window=settings.dedupe.window,
         pending_all=settings.pending.policy == "all",
@@ -417,17 +411,21 @@ def build_ingest(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,
             owner=owner_name(),
-            start=Start(stream.start, stream.start_micros),
+            start=_start(stream),
             flush_events=settings.ingest.flush_events,
             flush_seconds=settings.ingest.flush_interval / SECOND,
-            dead_letter_stop_share=float(settings.ingest.dead_letter_stop_share),
-            dead_letter_min_events=settings.ingest.dead_letter_min_events,
             closes=closes,
         ),
         clock=clock,
         observer=metrics,
         progress=progress,
     )
+
+
+def _start(stream: StreamSettings) -> Start:
+    if stream.start in ENDS:
+        return Start(stream.start)
+    return Start("time", stream.start_micros)
 
 
 def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
@@ -485,7 +483,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
         dead_letters=settings.retention.dead_letters,
-        snapshots=settings.retention.snapshots,
+        snapshots=settings.retention.aggregates,
         dedupe_window=settings.dedupe.window,
     )
 
@@ -504,8 +502,8 @@ def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
         lateness=stream.lateness,
         topics=topics,
         pace=pace,
-        expects_decisions=stream.expect_decisions,
-        quiet=[QuietTime.named(text) for text in stream.quiet],
+        expects_decisions=stream.expects_decisions,
+        quiet=[QuietTime.named(text) for text in stream.quiet if text != ALWAYS_QUIET],
         zone=settings.alerting.timezone,
     )
 
@@ -674,9 +672,6 @@ def _operations(operations: Operations) -> HttpConfig | None:
     return HttpConfig(
         host=operations.host,
         port=operations.port,
-        tokens={DEFAULT_READER: operations.token.reveal()} if operations.token else {},
-        cert_file=_path(operations.tls_cert_file),
-        key_file=_path(operations.tls_key_file),
         slices=False,
         section="server.operations",
     )

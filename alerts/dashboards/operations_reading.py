@@ -148,7 +148,7 @@ READ = (
         18,
         "limited",
         "Limits on cardinality that are reached",
-        "series: the page would exceed max_series. versions: tuples beyond max_versions. values: an"
+        "series: the page would exceed max_series. versions: more than 64 tuples. values: an"
         " attribute had very many unlisted values today. A line for each that was reached.",
         Query(newest(catalogue.LIMITED, ["limit"]), "{{limit}}"),
     ),

@@ -29,7 +29,6 @@ _OWN_SERIES = 10_000
 READER = "prometheus"
 """Name of Prometheus's token, if ``server.tokens`` has a token of that name."""
 TOKEN_FILE = "/etc/prometheus/slicewatch.token"  # noqa: S105 - a path
-OPERATIONS_TOKEN_FILE = "/etc/prometheus/slicewatch-operations.token"  # noqa: S105 - a path
 CLIENT_CERTIFICATE = "/etc/prometheus/slicewatch-client.pem"
 CLIENT_KEY = "/etc/prometheus/slicewatch-client.key"
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -161,7 +160,7 @@ def needed_files(settings: Settings) -> tuple[str, ...]:
         for part in ("authorization", "tls_config")
         for path in job.get(part, {}).values()
     }
-    own_files = (TOKEN_FILE, OPERATIONS_TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
+    own_files = (TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
     return tuple(path for path in own_files if path in paths)
 
 
@@ -183,8 +182,6 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
-        **_tls_part(operations.tls_cert_file, by_certificate=False),
-        **_bearer(_file_of(operations.token, OPERATIONS_TOKEN_FILE)),
         "static_configs": [
             {"targets": [_scrape_address(operations.host, operations.port, outside)]}
         ],

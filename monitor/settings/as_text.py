@@ -29,7 +29,7 @@ def resolved(settings: Settings) -> str:
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
 """Sections of addresses and readers, which no number depends on."""
-_WIRE = frozenset({"format", "schema_registry"})
+_WIRE = frozenset({"schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:

@@ -18,6 +18,8 @@ from msgspec.structs import fields
 from monitor.errors import SettingsError
 from monitor.settings.environment import EnvText, origin
 from monitor.settings.kinds import (
+    ENDS,
+    Beginning,
     Duration,
     File,
     ListedValue,
@@ -241,6 +243,10 @@ def _instant(value: object) -> datetime:
     return value.astimezone(UTC)
 
 
+def _beginning(value: object) -> Beginning:
+    return Beginning(str(value) if value in ENDS else _instant(value).isoformat())
+
+
 def _secret(value: object) -> Secret:
     if isinstance(value, Secret):  # read from a file already
         return value
@@ -257,6 +263,7 @@ def _url(value: object) -> Url:
 
 
 _PARSERS: dict[Any, Callable[[object], Any]] = {
+    Beginning: _beginning,
     Duration: lambda value: duration_micros(_as_text(value)),
     Fraction: _fraction,
     ListedValue: lambda value: listed_value(_as_text(value)),
@@ -269,6 +276,7 @@ _PARSERS: dict[Any, Callable[[object], Any]] = {
 _WORDS: dict[Any, str] = {
     bool: "true or false",
     str: "text in quotes",
+    Beginning: '"earliest", "latest" or a time with a zone such as 2026-01-31T00:00:00Z',
     Secret: "text that is not empty",
     date: "a date such as 2026-01-31",
     datetime: "a time with a zone such as 2026-01-31T00:00:00Z",

@@ -229,14 +229,19 @@ ClockTime = Annotated[
         description='a time of day such as "09:00"',
     ),
 ]
+ALWAYS_QUIET = "always"
+"""Quiet time of a router whose silence is never a fault."""
 Quiet = Annotated[
     str,
     Meta(
-        pattern=QUIET_TIME,
-        description='a quiet time such as "sunday", "daily 22:00-06:00" or'
+        pattern=rf"^{ALWAYS_QUIET}\Z|{QUIET_TIME}",
+        description='"always", or a quiet time such as "sunday", "daily 22:00-06:00" or'
         ' "2026-12-24..2026-12-26 12:00-24:00"',
     ),
 ]
+Beginning = NewType("Beginning", str)
+"""Place in a topic: one of ENDS, or the ISO text of a time with a zone."""
+ENDS = ("earliest", "latest")
 TimeZone = Annotated[
     str,
     Meta(
@@ -250,7 +255,6 @@ Count = Annotated[int, _between(1, 1_000_000)]
 LargeCount = Annotated[int, _between(1, 10**12)]
 Port = Annotated[int, _between(0, 65_535)]
 SmallCount = Annotated[int, _between(1, 1024)]
-AttributeCount = Annotated[int, _between(1, 4)]
 Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, such as 0.70")]
 AuditRate = Annotated[
     float, Meta(gt=0, le=1, description="a probability above 0 and up to 1, such as 0.5")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 from unicodedata import normalize
 
 from msgspec import Struct, field
@@ -20,11 +20,13 @@ from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, WINDOWS, to_micros
 from monitor.settings.kinds import (
+    ALWAYS_QUIET,
+    ENDS,
     Address,
     AnyDuration,
-    AttributeCount,
     AttributeName,
     AuditRate,
+    Beginning,
     BiasLimit,
     ClockTime,
     Confidence,
@@ -70,6 +72,8 @@ DEFAULT_READER = "default"
 """Name of the token in ``server.token``, in the access log."""
 ANYBODY = "anonymous"
 """Name of a reader without credentials, if none are required."""
+LEAST_LEASE = 30 * SECOND
+"""Shortest lease: a slow transaction of a healthy evaluator must not cost it its right."""
 
 
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,27 +123,34 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     group_id: Name = "slicewatch"
     instance: Name | None = None
     client: Literal["kafka-python", "librdkafka"] = "kafka-python"
-    format: Literal["json", "avro"] = "json"
     clock: Literal["live", "history"] = "live"
-    start: Literal["earliest", "latest", "time"] = "earliest"
-    start_at: datetime | None = None
+    start: Beginning = Beginning("earliest")
     horizon: Term = Duration(30 * DAY)
     lateness: AnyDuration = Duration(10 * MINUTE)
-    max_early: AnyDuration = Duration(5 * MINUTE)
-    max_ahead: AnyDuration = Duration(DAY)
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
     unknown_fields: Literal["ignore", "reject"] = "ignore"
-    expect_decisions: bool = True
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
 
     @property
     def start_micros(self) -> int | None:
-        """``start_at`` in microseconds since 1970 UTC; None unless ``start`` is ``time``."""
-        return None if self.start_at is None else to_micros(self.start_at)
+        """``start`` in microseconds since 1970 UTC; None if it is ``earliest`` or ``latest``."""
+        if self.start in ENDS:
+            return None
+        return to_micros(datetime.fromisoformat(self.start))
+
+    @property
+    def format(self) -> Literal["json", "avro"]:
+        """Return ``avro`` with a schema registry, whose wire format messages may have then."""
+        return "json" if self.schema_registry.url is None else "avro"
+
+    @property
+    def expects_decisions(self) -> bool:
+        """Return False when decisions may always stay away, so that silence is no fault."""
+        return ALWAYS_QUIET not in self.quiet
 
 
 class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
@@ -177,23 +188,25 @@ class Pending(SettingsSection, frozen=True, kw_only=True):
 
 
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[ingest]``: size and interval of flushes, dead-letter stop, memory bounds."""
+    """Section ``[ingest]``: size and interval of flushes."""
 
     flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
-    dead_letter_stop_share: Share = Fraction("0.9")
-    dead_letter_min_events: Count = 1000
-    max_atoms: Count = 10_000
-    max_versions: SmallCount = 64
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[evaluate]``: cycle, lease, completeness of cohorts, attributes per group-by."""
+    """Section ``[evaluate]``: interval between two evaluations."""
 
     cycle: Interval = Duration(10 * SECOND)
-    completeness: Share = Fraction("0.95")
-    lease: Interval = Duration(30 * SECOND)
-    max_group_by_attributes: AttributeCount = 2
+
+    completeness: ClassVar = Fraction("0.95")
+    """Share of the requested labels from which a cohort is complete: a few never come, and without
+    them no cohort would mature; with much fewer, late labels would change a rate after its test."""
+
+    @property
+    def lease(self) -> Duration:
+        """Time until another evaluator takes over from a silent one: three missed cycles."""
+        return Duration(max(LEAST_LEASE, 3 * self.cycle))
 
 
 class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
@@ -226,10 +239,9 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[retention]``: time (us) for which dead letters, Snapshots and counts are kept."""
+    """Section ``[retention]``: time (us) for which dead letters and published numbers are kept."""
 
     dead_letters: Term = Duration(7 * DAY)
-    snapshots: Term = Duration(395 * DAY)
     aggregates: Term = Duration(395 * DAY)
 
 
@@ -245,9 +257,6 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
     host: Text = "127.0.0.1"
     port: Port | None = None
-    tls_cert_file: File | None = None
-    tls_key_file: File | None = None
-    token: Secret | None = None
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):

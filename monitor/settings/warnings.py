@@ -87,13 +87,10 @@ def _server(server: Server) -> Iterator[str]:
 def _operations(operations: Operations) -> Iterator[str]:
     if operations.port is None or is_loopback(operations.host):
         return
-    if operations.token is None:
-        yield (
-            "server.operations.host: anyone who reaches the port can read the service's own"
-            " metrics; none of them is about a slice"
-        )
-    elif operations.tls_cert_file is None:
-        yield "server.operations.token: is sent over an unencrypted connection"
+    yield (
+        "server.operations.host: anyone who reaches the port can read the service's own"
+        " metrics; none of them is about a slice"
+    )
 
 
 def _used_attributes(settings: Settings) -> set[str]:

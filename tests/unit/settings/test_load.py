@@ -102,11 +102,10 @@ class TestDefaults:
         assert limits.min_tpr == 1
 
     def test_a_start_time_in_another_zone(self, load: Load) -> None:
-        text = '[stream]\nstart = "time"\nstart_at = {}\n'
+        text = "[stream]\nstart = {}\n"
         at = datetime(2026, 1, 1, tzinfo=UTC)
         for written in ("2026-01-01T01:00:00+01:00", '"2026-01-01T00:00:00Z"'):
             stream = load(text.format(written)).stream
-            assert stream.start_at == at
             assert stream.start_micros == to_micros(at)
 
     @pytest.mark.parametrize(
@@ -368,8 +367,8 @@ class TestErrors:
             ("[stream]\nhorizon = '1m'\n", "stream.horizon: found text", "from 1h"),
             ("[stream]\nclock = 'lives'\n", "stream.clock: found 'lives'", "one of live, history"),
             ("[stream]\nclock = ['live']\n", "stream.clock: found a list", "one of live"),
-            ("[stream]\nstart_at = 2026-01-01\n", "stream.start_at: found a date", "with a zone"),
-            ("[stream]\nstart_at = 2026-01-01T00:00:00\n", "stream.start_at: found", "with a zone"),
+            ("[stream]\nstart = 2026-01-01\n", "stream.start: found a date", "with a zone"),
+            ("[stream]\nstart = 2026-01-01T00:00:00\n", "stream.start: found", "with a zone"),
             ("[stream]\nscore_bands = 0.7\n", "stream.score_bands: found a", "in [ ]"),
             ("[stream]\nscore_bands = [0.7, nan]\n", "stream.score_bands[1]: found", "a score"),
             ("[stream]\nscore_bands = [1.0]\n", "stream.score_bands[0]: found", "a score"),

@@ -29,8 +29,6 @@ effective = 2026-01-01
 reason = "first"
 """
 FILES = """
-[stream]
-format = "avro"
 [stream.security]
 protocol = "SASL_SSL"
 sasl_mechanism = "PLAIN"
@@ -60,11 +58,6 @@ token_file = "secrets/token"
 [[server.tokens]]
 name = "prometheus"
 token_file = "secrets/prometheus"
-[server.operations]
-port = 9096
-tls_cert_file = "tls/operations.pem"
-tls_key_file = "tls/operations.key"
-token_file = "secrets/operations"
 [probes]
 key_file = "secrets/probes"
 [judge]
@@ -103,7 +96,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
             "id_key",
             "token",
             "prometheus",
-            "operations",
             "probes",
             "judge",
             "registry",
@@ -146,7 +138,7 @@ class TestOfTheFile:
         assert sorted(files(settings)) == sorted(f"{site.conf}/{name}" for name in named)
         assert settings.store.url == f"sqlite:///{site.conf}/data/store.db"
         server = settings.server
-        tokens = [server.token, server.tokens[0].token, server.operations.token]
+        tokens = [server.token, server.tokens[0].token]
         tokens += [settings.probes.key, settings.privacy.keys[0].key]
         tokens += [settings.stream.security.password, settings.judge.api_key]
         assert all(one is not None and one.reveal().startswith("conf-") for one in tokens)

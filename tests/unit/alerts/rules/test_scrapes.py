@@ -9,13 +9,11 @@ import pytest
 from alerts.rules.prometheus import (
     CLIENT_CERTIFICATE,
     CLIENT_KEY,
-    OPERATIONS_TOKEN_FILE,
     TOKEN_FILE,
     example,
     needed_files,
 )
 from monitor.settings import Alerting, Secret, Server, Settings
-from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations, Token
 
 OURS = Secret("a-token-of-the-test")
@@ -103,16 +101,6 @@ def test_a_second_port_is_a_second_target_of_the_same_job() -> None:
     assert own["job_name"] != fairness["job_name"]
     assert own["relabel_configs"] == [{"target_label": "job", "replacement": "slicewatch"}]
     assert not {"scheme", "authorization"} & own.keys()
-
-
-def test_the_second_port_has_a_certificate_and_a_token_of_its_own() -> None:
-    operations = Operations(port=9096, tls_cert_file=LocalFile("/etc/o.pem"), token=OURS)
-    given: dict[str, Any] = {"token": Secret("", "/run/token"), "operations": operations}
-    own = scrapes(**given)[1]
-
-    assert own["tls_config"] == {"ca_file": "/etc/o.pem"}
-    assert own["authorization"] == {"credentials_file": OPERATIONS_TOKEN_FILE}
-    assert needed_files(settings(**given)) == (OPERATIONS_TOKEN_FILE,)
 
 
 @pytest.mark.parametrize(
