@@ -432,8 +432,7 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
-            **msgspec.structs.asdict(declared)
-            | {"max_flip_ratio": float(declared.max_flip_ratio), "timeout": probes.timeout}
+            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)}
         )
         for declared in probes.sets
     ]
@@ -589,7 +588,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
     return SiteFacts(
         version=program_version(),
         limitations=_limitations(settings),
-        dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
+        dashboard_url=_dashboard(settings, FLEET),
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
@@ -614,7 +613,6 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=_limitations(settings),
-        interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
         status_url=_status_url(settings.alerting.external_url),
         dashboard_url=_dashboard(settings, FLEET),
@@ -634,12 +632,9 @@ def _use_case_facts(use_case: UseCase) -> UseCaseFacts:
         name=use_case.name,
         owner=use_case.owner,
         context=use_case.context,
-        harm=use_case.harm.value,
-        stakeholders=use_case.stakeholders,
         version=contract.version,
         effective=contract.effective,
         reason=contract.reason,
-        rationale=contract.rationale,
         accepted_trade_off=contract.accepted_trade_off,
         where=atom_text(use_case.where) if use_case.where else "",
         compared=tuple((g.name, g.reference) for g in use_case.to_core().group_bys),
@@ -651,7 +646,7 @@ def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
         name=attribute.name,
         values=attribute.listed,
         definition=attribute.definition,
-        source=attribute.source,
+        source="version" if attribute.version_of else attribute.source,
         known_error=attribute.known_error,
         purpose=attribute.purpose,
         approved_by=attribute.approved_by,

@@ -87,7 +87,7 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.links.grafana:
         texts["dashboard_url"] = _panel_url_template(alert, settings.links.grafana, settings)
     elif alert.dashboard:
-        texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
+        texts["dashboard_url"] = _graph_url(alert.dashboard)
     placeholders = values(alert, settings)
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, placeholders))
@@ -127,14 +127,10 @@ def _panel_url_template(alert: Alert, grafana: str, settings: Settings) -> str:
     return f"{grafana.rstrip('/')}{place.path}{variables}{chosen}"
 
 
-def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
-    """Return the address of the settings' dashboard, or else of Prometheus's own graph."""
-    if address is None:
-        query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
-        return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
-    labels = declarations().selectors[dashboard.key]
-    chosen = (f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels)
-    return f"{address}?{'&'.join(chosen)}"
+def _graph_url(dashboard: DashboardLink) -> str:
+    """Return the address of Prometheus's own graph, for installations without Grafana."""
+    query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
+    return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
 
 
 def example(settings: Settings) -> Document:

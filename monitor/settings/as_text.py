@@ -57,7 +57,7 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 def contract_numbers(use_case: UseCase) -> str:
     """Return canonical JSON of all that a contract's states depend on: limits, window, k, filter.
 
-    These are limits, support, window, age, comparisons and k. Contracts of one version must have
+    These are limits, support, window, comparisons and k. Contracts of one version must have
     equal numbers. Limits that were added later are left out while they are not set, so that older
     contracts keep their text. Texts, people, dates and the order of group-bys are left out; 0.1 and
     0.10 are equal.
@@ -65,8 +65,6 @@ def contract_numbers(use_case: UseCase) -> str:
     contract = use_case.to_core()
     all_limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
     limits = {n: v for n, v in all_limits.items() if v is not None or n not in _LATER_LIMITS}
-    set_age = use_case.contract.max_age
-    age = {} if set_age is None else {"max_age": duration_text(set_age)}
     own_limits = sorted(
         [
             own_limit.group_by,
@@ -77,7 +75,6 @@ def contract_numbers(use_case: UseCase) -> str:
     )
     return _canonical(
         {
-            **age,
             **({"own_limits": own_limits} if own_limits else {}),
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,

@@ -55,7 +55,7 @@ def _check_attributes(settings: Settings) -> None:
             _check_attribute(attribute, join("attribute", i))
     problems.raise_any()
     versions = [a.version_of or f"none {i}" for i, a in enumerate(settings.attribute)]
-    _check_unique(versions, "attribute", ".version_of")
+    _check_unique(versions, "attribute", ".source")
     atoms = settings.coding.max_atoms
     if atoms > MAX_ATOMS:
         largest = max(settings.attribute, key=lambda a: len(a.listed))
@@ -77,9 +77,6 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
         fix = "list the frequent ones, the others become __other__"
         raise problem(f"{key}.values", f"has {count} values, at most {MAX_VALUES}; {fix}")
     _check_unique(attribute.values, f"{key}.values")
-    if (attribute.source == "version") != (attribute.version_of is not None):
-        fix = 'source = "version" and version_of belong together; set both or neither'
-        raise problem(f"{key}.version_of", fix)
 
 
 def _check_ranges(attribute: AttributeSettings, key: str) -> None:
@@ -92,7 +89,9 @@ def _check_ranges(attribute: AttributeSettings, key: str) -> None:
             text = f"found {high:g} after {low:g}; edges must increase, without repeats"
             raise problem(join(f"{key}.ranges", i), text)
     if attribute.version_of is not None:
-        raise problem(f"{key}.ranges", "does not go with version_of: a version is no number")
+        raise problem(
+            f"{key}.ranges", f"does not go with {attribute.source}: a version is no number"
+        )
 
 
 def _check_aliases(attribute: AttributeSettings, key: str) -> None:

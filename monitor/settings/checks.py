@@ -84,7 +84,6 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_weeks(settings.report),
-        lambda: _check_links(settings),
         lambda: _check_dimensions(settings),
         lambda: _check_mapping(settings),
     )
@@ -115,14 +114,6 @@ def _check_alerting(alerting: Alerting) -> None:
             raise problem(f"{key}.webhook_url", "is missing; it goes with webhook_token_file")
 
 
-def _check_links(settings: Settings) -> None:
-    """Raise SettingsError if both ``links.grafana`` and ``alerting.dashboard_url`` are set."""
-    if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
-        raise problem(
-            "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
-        )
-
-
 def _check_mapping(settings: Settings) -> None:
     """Refuse a mapping together with HTTP producers or probe sets, because they send events."""
     unmapped = EventMappingSettings()
@@ -143,9 +134,9 @@ def _check_office(alerting: Alerting) -> None:
         raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
     if not alerting.office_days:
         raise problem("alerting.office_days", "is empty; tickets would be sent on no day")
-    if alerting.office_from >= alerting.office_until:
-        fix = "make it later, or swap the two"
-        raise problem("alerting.office_until", f"is not after alerting.office_from; {fix}")
+    begin, _, end = alerting.office_hours.partition("-")
+    if begin >= end:
+        raise problem("alerting.office_hours", "end before they begin; swap the two")
 
 
 def _check_weeks(report: ReportSettings) -> None:

@@ -21,7 +21,7 @@ from unicodedata import combining, normalize
 
 from msgspec import Meta
 
-from monitor.core.quiet_times import QUIET_TIME
+from monitor.core.quiet_times import QUIET_TIME, TIME
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 
 MASK = "********"
@@ -222,12 +222,9 @@ Place = Annotated[
         description="a web address, or the path of a folder without spaces",
     ),
 ]
-ClockTime = Annotated[
+Hours = Annotated[
     str,
-    Meta(
-        pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)\Z",
-        description='a time of day such as "09:00"',
-    ),
+    Meta(pattern=rf"^{TIME}-({TIME}|24:00)\Z", description='hours of a day such as "09:00-17:00"'),
 ]
 ALWAYS_QUIET = "always"
 """Quiet time of a router whose silence is never a fault."""
@@ -268,7 +265,6 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
-Confidence = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.5")]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]

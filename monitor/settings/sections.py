@@ -5,7 +5,6 @@ deploy/slicewatch.reference.toml describes each option; a test keeps the two in 
 
 from __future__ import annotations
 
-import enum
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -28,8 +27,6 @@ from monitor.settings.kinds import (
     AuditRate,
     Beginning,
     BiasLimit,
-    ClockTime,
-    Confidence,
     Count,
     DatabaseUrl,
     Digest,
@@ -38,6 +35,7 @@ from monitor.settings.kinds import (
     Edge,
     ElsewhereFile,
     File,
+    Hours,
     Interval,
     LargeCount,
     Limit,
@@ -307,10 +305,9 @@ class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[probes]``: key, timeout and declared sets of matched-pair test traffic."""
+    """Section ``[probes]``: key and declared sets of matched-pair test traffic."""
 
     key: Secret | None = None
-    timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
 
 
@@ -348,9 +345,6 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     group_id: Name = "slicewatch-judge"
     threshold: Points = 100
     block: bool = False
-    penalty: Points = 20
-    min_confidence: Confidence = 0.0
-    longest_piece: Count = 4_000
     timeout: Patience = Duration(60 * SECOND)
     tries: SmallCount = 5
     concurrency: SmallCount = 4
@@ -384,12 +378,9 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
     runbooks: Place = "deploy/runbooks"
-    dashboard_url: WebUrl | None = None
-    labels_stale: Term = Duration(3 * DAY)
     timezone: TimeZone = "UTC"
     office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
-    office_from: ClockTime = "09:00"
-    office_until: ClockTime = "17:00"
+    office_hours: Hours = "09:00-17:00"
     page: Receiver = field(default_factory=Receiver)
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)
@@ -419,18 +410,22 @@ class Links(SettingsSection, frozen=True, kw_only=True):
 
 
 class ReportSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[report]``: time zone, interval width and present threshold of weekly reports."""
+    """Section ``[report]``: time zone and present threshold of weekly reports."""
 
     timezone: TimeZone = "UTC"
-    interval_width: Share = Fraction("0.10")
     present_threshold: Score | None = None
 
 
-class Harm(enum.StrEnum):
-    """Kind of harm to people when a contract is broken: allocative or representational."""
-
-    ALLOCATIVE = "allocative"  # something is withheld or comes late
-    REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
+Source = Literal[
+    "declared",
+    "inferred",
+    "device",
+    "judge_version",
+    "rubric_version",
+    "policy_version",
+    "router_version",
+]
+_VERSION = "_version"
 
 
 class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
@@ -444,12 +439,10 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     aliases: dict[str, str] = field(default_factory=dict)
     ranges: tuple[Edge, ...] = ()
     definition: str = ""
-    source: Literal["declared", "inferred", "device", "version"] = "declared"
-    version_of: Literal["judge", "rubric", "policy", "router"] | None = None
+    source: Source = "declared"
     known_error: str = ""
     purpose: str = ""
     approved_by: str = ""
-    approved_at: date | None = None
     special_category: bool = False
     owner: str = ""
     legal_basis: str = ""
@@ -460,6 +453,12 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
         """Return the engine's Attribute, by which decisions are coded."""
         aliases = tuple(sorted(self.aliases.items()))
         return Attribute(self.name, self.listed, self.version_of, aliases, self.ranges)
+
+    @property
+    def version_of(self) -> str | None:
+        """Part of the router whose version is the value; None if the event has the value."""
+        part = self.source.removesuffix(_VERSION)
+        return None if part == self.source else part
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -503,9 +502,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     min_positives: Count = 50
     min_negatives: Count = 30
     window: str = "7d"
-    max_age: Term | None = None
     accepted_trade_off: str = ""
-    rationale: str = ""
 
     @property
     def limits(self) -> Limits:
@@ -569,9 +566,6 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     owner: Text
     contract: ContractSettings
     context: str = ""
-    harm: Harm = Harm.ALLOCATIVE
-    developer: str = ""
-    stakeholders: tuple[Text, ...] = ()
     review_cadence: Term = Duration(90 * DAY)
     page_at_night: bool = True
     synthetic: bool = False
@@ -598,7 +592,8 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             where=tuple(sorted(self.where.items())),
             effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
-            max_age=self.contract.max_age or 2 * WINDOWS[self.contract.window].length,
+            # One table may be missing, as of a holiday; older rates are nobody's present.
+            max_age=2 * WINDOWS[self.contract.window].length,
             own_limits=tuple(limits.to_core() for limits in self.limit),
         )
 

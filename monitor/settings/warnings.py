@@ -105,14 +105,14 @@ def _attribute(
 ) -> Iterator[str]:
     if attribute.name not in used:
         yield f"{key}: is in no group-by and no where; it only multiplies the cells"
-    if attribute.source == "version" or all(u.synthetic for u in settings.use_case):
+    if attribute.version_of is not None or all(u.synthetic for u in settings.use_case):
         return
     if attribute.source == "inferred" and not attribute.special_category:
         yield (
             f"{key}.source: is inferred; if it stands in for a special category of personal data,"
             " set special_category = true"
         )
-    for name in ("definition", "purpose", "approved_by", "approved_at"):
+    for name in ("definition", "purpose", "approved_by"):
         if not getattr(attribute, name):
             yield f"{key}.{name}: is not set"
     if attribute.source == "inferred" and not attribute.known_error:
@@ -123,9 +123,7 @@ def _use_case(use_case: UseCase, key: str) -> Iterator[str]:
     if use_case.synthetic:
         yield f"{key}.synthetic: these are test conditions, shown exactly with k = {use_case.k}"
         return
-    for name in ("context", "developer", "stakeholders"):
-        if not getattr(use_case, name):
-            yield f"{key}.{name}: is not set"
-    for name in ("accepted_trade_off", "rationale"):
-        if not getattr(use_case.contract, name):
-            yield f"{key}.contract.{name}: is not set"
+    if not use_case.context:
+        yield f"{key}.context: is not set"
+    if not use_case.contract.accepted_trade_off:
+        yield f"{key}.contract.accepted_trade_off: is not set"

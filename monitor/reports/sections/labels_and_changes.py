@@ -164,7 +164,7 @@ def by_version(report: WeeklyReport) -> Section:
     return Section(
         (
             "No attribute is taken from a version of the router, so no rate is given by version. An"
-            ' attribute with source = "version" makes a group-by of them.',
+            ' attribute with source = "policy_version" makes a group-by of them.',
         )
     )
 

@@ -80,7 +80,7 @@ def test_all_that_the_settings_name_are_read_as_openssl_reads_them(
     environment: dict[str, str], made: Certificates
 ) -> None:
     found = dict(reading.expiries(load(SETTINGS, environment)))
-    files = (made.server, made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
+    files = (made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
     assert found == dict(zip(FILES, map(by_openssl, files), strict=True))
     metrics = ServiceMetrics()
     metrics.set_certificates(found.items())

@@ -33,8 +33,7 @@ values = ["chat", "email"]
 [[attribute]]
 name = "judge_version"
 values = ["j1", "j2"]
-source = "version"
-version_of = "judge"
+source = "judge_version"
 [[use_case]]
 name = "replies"
 owner = "team"
@@ -140,7 +139,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"report.timezone": "Mars/Olympus"}, "report.timezone", "not known here"),
     ({"report.timezone": "Asia/Kolkata"}, "report.timezone", "not a whole number of hours"),
     ({"alerting.office_days": []}, "alerting.office_days", "no day"),
-    ({"alerting.office_until": "09:00"}, "alerting.office_until", "office_from"),
+    ({"alerting.office_hours": "09:00-09:00"}, "alerting.office_hours", "swap the two"),
     (
         {"alerting.page": {"webhook_token_file": "x"}},
         "alerting.page.webhook_url",
@@ -224,11 +223,10 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
         "taken by attribute[0].values[0]",
     ),
     ({"attribute.1.name": "variety"}, "attribute[1].name", "taken by attribute[0].name"),
-    ({"attribute.2.version_of": None}, "attribute[2].version_of", "belong together"),
-    ({"attribute.0.version_of": "judge"}, "attribute[0].version_of", "belong together"),
+    ({"attribute.2.source": "version"}, "attribute[2].source", "judge_version"),
     (
-        {"attribute.0.source": "version", "attribute.0.version_of": "judge"},
-        "attribute[2].version_of",
+        {"attribute.0.source": "judge_version"},
+        "attribute[2].source",
         "taken by attribute[0]",
     ),
     (
