@@ -152,16 +152,19 @@ def traffic_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:
         yield f"warning: {text} are not reliably decided at {traffic} ({', '.join(names)}): {ways}"
     for text, names in decided.items():
         yield f"ok: {text} are reliably decided at {traffic} ({', '.join(names)})"
-    if undecided or decided:
-        yield (
-            f"Decisions a day and slice from which four of five windows are decided: pass where"
-            f" there is no gap / fail where it is {float(BEYOND):.2f} beyond the limit."
-        )
-        yield (
-            f"Assumed: slices of one size; {assumed.ready:.0%} of requests ready, {_TPR:.0%} of"
-            f" these and {_FPR:.0%} of the others auto-served; all of human_review labelled. Below"
-            f" {_FEW} decisions a day, do not expect gaps within {_CLOSE:g} of a limit to be found."
-        )
+
+
+def assumption_lines(assumed: AssumedTraffic) -> Iterator[str]:
+    """Yield a line on what the numbers of the traffic table mean, and one on what they assume."""
+    yield (
+        f"Decisions a day and slice from which four of five windows are decided: pass where"
+        f" there is no gap / fail where it is {float(BEYOND):.2f} beyond the limit."
+    )
+    yield (
+        f"Assumed: slices of one size; {assumed.ready:.0%} of requests ready, {_TPR:.0%} of"
+        f" these and {_FPR:.0%} of the others auto-served; all of human_review labelled. Below"
+        f" {_FEW} decisions a day, do not expect gaps within {_CLOSE:g} of a limit to be found."
+    )
 
 
 def traffic_table(settings: Settings, assumed: AssumedTraffic) -> Table:

@@ -13,6 +13,7 @@ from monitor.settings.sections import (
     ProbeSetSettings,
     Server,
     Settings,
+    SettingsSection,
     StreamSettings,
     UseCase,
 )
@@ -112,9 +113,7 @@ def _attribute(
             f"{key}.source: is inferred; if it stands in for a special category of personal data,"
             " set special_category = true"
         )
-    for name in ("definition", "purpose", "approved_by"):
-        if not getattr(attribute, name):
-            yield f"{key}.{name}: is not set"
+    yield from _unset(attribute, key, ("definition", "purpose", "approved_by"))
     if attribute.source == "inferred" and not attribute.known_error:
         yield f"{key}.known_error: is not set, though the value is inferred"
 
@@ -123,7 +122,11 @@ def _use_case(use_case: UseCase, key: str) -> Iterator[str]:
     if use_case.synthetic:
         yield f"{key}.synthetic: these are test conditions, shown exactly with k = {use_case.k}"
         return
-    if not use_case.context:
-        yield f"{key}.context: is not set"
-    if not use_case.contract.accepted_trade_off:
-        yield f"{key}.contract.accepted_trade_off: is not set"
+    yield from _unset(use_case, key, ("context",))
+    yield from _unset(use_case.contract, f"{key}.contract", ("accepted_trade_off",))
+
+
+def _unset(section: SettingsSection, key: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield a line with the names of the texts that nobody has written."""
+    if unset := [name for name in names if not getattr(section, name)]:
+        yield f"{key}: reports and pages cannot name {', '.join(unset)}; write it down"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
     assert ratio.endswith("(channel)")
     told = CliRunner().invoke(
         command,
-        ["--settings", str(SETTINGS)],
+        ["--settings", str(SETTINGS), "--all"],
         env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
     )
     assert told.exit_code == 0
@@ -101,7 +102,7 @@ def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
 
 
 def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
-    said = CliRunner().invoke(command, ["--settings", str(SETTINGS), "--daily", "300"])
+    said = CliRunner().invoke(command, ["--settings", str(SETTINGS), "--daily", "300", "--all"])
     assert said.exit_code == 0
     assert "audits 20%" in said.output
     assert said.output.index("warning: contract ten-pairs: FPR") < said.output.index("audits 5%")
@@ -110,3 +111,34 @@ def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
             CliRunner().invoke(command, ["--settings", str(SETTINGS), option, "0"]).exit_code == 2
         )
     assert CliRunner().invoke(command, ["--daily", "0"]).exit_code == 2
+
+
+EXAMPLES = SETTINGS.parent
+INSTALLATIONS = [p for p in sorted(EXAMPLES.rglob("*.toml")) if "[[use_case]]" in p.read_text()]
+UNUSED = "".join(f'[[attribute]]\nname = "unused{i}"\nvalues = ["a"]\n' for i in range(5))
+
+
+def said_of(text: str, folder: Path) -> list[str]:
+    """What the command prints of settings whose key and token files are there."""
+    for i, name in enumerate(re.findall(r'_file = "(\w+\.?\w*)"', text)):
+        (folder / name).write_text(f"{i}-a-key-of-enough-bytes")
+    (folder / "slicewatch.toml").write_text(text)
+    said = CliRunner().invoke(command, ["-s", str(folder / "slicewatch.toml")])
+    assert said.exit_code == 0, said.output
+    return said.output.splitlines()
+
+
+@pytest.mark.parametrize("path", INSTALLATIONS, ids=lambda path: path.stem)
+def test_it_fits_into_a_terminal_and_says_where_more_is(path: Path, tmp_path: Path) -> None:
+    lines = said_of(path.read_text(), tmp_path)
+    assert len(lines) <= 20
+    assert lines[-1].startswith("more: slicewatch check --all")
+
+
+def test_many_warnings_are_counted_and_come_first(tmp_path: Path) -> None:
+    text = (EXAMPLES / "quickstart.toml").read_text()
+    lines = said_of(text.replace("[[use_case]]", f"{UNUSED}[[use_case]]"), tmp_path)
+    assert all(line.startswith("warning: attribute[") for line in lines[:8])
+    assert lines[8] == "... and 6 more lines, with --all"
+    assert lines[9].startswith("ok: settings")
+    assert len(lines) <= 20

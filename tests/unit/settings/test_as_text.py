@@ -190,8 +190,8 @@ def test_ways_of_writing_do_not_matter() -> None:
     env = {
         f"{CONTRACT}MAX_TPR_GAP": "1e-1",
         "SLICEWATCH__USE_CASE__0__GROUP_BYS": (
-            '[{ attributes = ["language", "channel"] }, { attributes = ["channel"] },'
-            ' { attributes = ["language"], reference = "language=en" }]'
+            '[{ attributes = ["language"], reference = "language=en" },'
+            ' { attributes = ["channel"] }]'
         ),
     }
     assert api.contract_numbers(use_case(**env)) == api.contract_numbers(use_case())

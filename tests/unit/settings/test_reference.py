@@ -135,12 +135,14 @@ def test_the_numbers_are_called_product_decisions() -> None:
 
 def test_quickstart(tmp_path: Path) -> None:
     text = (DEPLOY / "examples" / "quickstart.toml").read_text()
-    assert text.startswith("# EXAMPLE")
+    assert "EXAMPLE" in text
+    assert len(text.splitlines()) <= 12
     (tmp_path / "slicewatch.toml").write_text(text)
     (tmp_path / "slicewatch.key").write_text(KEY)
     settings = api.load(tmp_path / "slicewatch.toml", {})
     assert settings.contracts[0].k == 11
-    assert api.warnings(settings) == []
+    unnamed = "reports and pages cannot name"
+    assert all(unnamed in warning for warning in api.warnings(settings))
 
 
 def test_the_ten_pairs_are_synthetic() -> None:
