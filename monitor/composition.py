@@ -24,7 +24,7 @@ from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
-from consumers.ingest import Ingest
+from consumers.ingest import FLUSH_EVENTS, Ingest
 from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
 from consumers.shard import Codecs
@@ -412,7 +412,7 @@ def build_ingest(
             labels_topic=stream.labels_topic,
             owner=owner_name(),
             start=_start(stream),
-            flush_events=settings.ingest.flush_events,
+            flush_events=FLUSH_EVENTS,
             flush_seconds=settings.ingest.flush_interval / SECOND,
             closes=closes,
         ),
@@ -649,7 +649,7 @@ def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
         source="version" if attribute.version_of else attribute.source,
         known_error=attribute.known_error,
         purpose=attribute.purpose,
-        approved_by=attribute.approved_by,
+        approved_by=attribute.owner,
         special_category=attribute.special_category,
         target=tuple((value, float(share)) for value, share in sorted(attribute.target.items())),
     )

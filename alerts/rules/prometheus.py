@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alerts.dashboards import places
+from alerts.exposition.renderer import MAX_SERIES
 from alerts.rules.declarations import (
     Alert,
     DashboardLink,
@@ -165,8 +166,8 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     job, outside = settings.alerting.job, settings.alerting.external_url
     yield {
         "job_name": job,
-        # The exposition keeps to max_series itself; this bound guards against errors.
-        "sample_limit": server.max_series + _OWN_SERIES,
+        # The exposition keeps to MAX_SERIES itself; this bound guards against errors.
+        "sample_limit": MAX_SERIES + _OWN_SERIES,
         "label_limit": 30,
         "label_value_length_limit": 1024,
         **_tls_part(server.tls_cert_file, by_certificate=server.client_ca_file is not None),

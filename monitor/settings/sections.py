@@ -78,16 +78,21 @@ class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Base of all tables of the settings file; the fields of a subclass are its keys."""
 
 
-class Security(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[stream.security]``: protocol, login and TLS files of the Kafka connection."""
+class Login(SettingsSection, frozen=True, kw_only=True):
+    """Options of a connection to another server: user, password and TLS files."""
 
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     username: Text | None = None
     password: Secret | None = None
     ca_file: File | None = None
     cert_file: File | None = None
     key_file: File | None = None
+
+
+class Security(Login, frozen=True, kw_only=True):
+    """Section ``[stream.security]``: protocol, login and TLS files of the Kafka connection."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
 
     @property
     def sasl(self) -> bool:
@@ -100,16 +105,11 @@ class Security(SettingsSection, frozen=True, kw_only=True):
         return self.protocol.endswith("SSL")
 
 
-class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
+class SchemaRegistrySettings(Login, frozen=True, kw_only=True):
     """Section ``[stream.schema_registry]``: address, login and TLS files of the Avro registry."""
 
     url: WebUrl | None = None
-    username: Text | None = None
-    password: Secret | None = None
     token: Secret | None = None
-    ca_file: File | None = None
-    cert_file: File | None = None
-    key_file: File | None = None
 
 
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
@@ -186,9 +186,8 @@ class Pending(SettingsSection, frozen=True, kw_only=True):
 
 
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[ingest]``: size and interval of flushes."""
+    """Section ``[ingest]``: interval of flushes."""
 
-    flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
 
 
@@ -267,7 +266,6 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     client_ca_file: File | None = None
     token: Secret | None = None
     insecure: bool = False
-    max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
     responders: tuple[Text, ...] = ()
     producers: tuple[Text, ...] = ()
@@ -442,7 +440,6 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     source: Source = "declared"
     known_error: str = ""
     purpose: str = ""
-    approved_by: str = ""
     special_category: bool = False
     owner: str = ""
     legal_basis: str = ""

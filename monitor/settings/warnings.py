@@ -113,7 +113,7 @@ def _attribute(
             f"{key}.source: is inferred; if it stands in for a special category of personal data,"
             " set special_category = true"
         )
-    yield from _unset(attribute, key, ("definition", "purpose", "approved_by"))
+    yield from _unset(attribute, key, ("definition", "purpose", "owner"))
     if attribute.source == "inferred" and not attribute.known_error:
         yield f"{key}.known_error: is not set, though the value is inferred"
 

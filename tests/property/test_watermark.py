@@ -33,6 +33,7 @@ from pipeline import (
     Pipeline,
     Seen,
     attributes_in,
+    flushed_by,
     messages,
     total,
 )
@@ -330,7 +331,7 @@ def _story(path: Path, restarts: Sequence[int], **options: Any) -> list[bytes | 
     so the frontier is not simply the watermark.
     """
     said: list[bytes | None] = []
-    with Pipeline(path, ingest__flush_events=5, max_records=5, **options) as pipeline:
+    with Pipeline(path, constants=flushed_by(5), max_records=5, **options) as pipeline:
         evaluator = pipeline.evaluator()
         pipeline.worker()
 

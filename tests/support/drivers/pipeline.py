@@ -171,6 +171,11 @@ def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Se
     return load(path, {"SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db", **env})
 
 
+def flushed_by(events: int) -> dict[str, object]:
+    """Constants by which workers flush after so many events."""
+    return {"monitor.composition.FLUSH_EVENTS": events}
+
+
 class Pipeline:
     """A broker with both topics, a store, and as many workers and evaluators as a test likes."""
 

@@ -33,6 +33,10 @@ SHARED = {
     "alerting.ticket": "alerting.page",
     "alerting.visible": "alerting.page",
     "alerting.deadman": "alerting.page",
+    **{
+        f"stream.schema_registry.{name}": f"stream.security.{name}"
+        for name in ("username", "password", "ca_file", "cert_file", "key_file")
+    },
     "use_case.limit.max": "use_case.contract.max",
     "use_case.limit.min": "use_case.contract.min",
 }
