@@ -181,16 +181,16 @@ def _displayable(settings: Settings) -> Iterator[str]:
         largest = max(prod(values[n] for n in g.attributes) for g in contract.group_bys)
         for need in displayable(contract, largest):
             at_rates = ", ".join(
-                f"{_support(n)} at rates of {rate:.0%}"
+                f"{_support(n)} at rates near {rate:.0%}"
                 for n, rate in zip(need.at_rates, RATES, strict=True)
             )
             owner = f", {need.own}" if need.own else ""
-            failure = "ratio is below" if need.ratio else "gap is beyond"
+            kind = "ratio" if need.ratio else "gap"
+            limit = f"{need.metric.upper()} {kind} {float(need.limit):g}"
             at_coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
             yield (
-                f"ok: contract {contract.name}{owner}: that no {need.metric.upper()} {failure}"
-                f" {float(need.limit):g} can be shown from a support of {at_rates}"
-                f"{at_coded if contract.k > 1 else ''}"
+                f"ok: contract {contract.name}{owner}: to show that the limit {limit} is kept, a"
+                f" slice needs a support of {at_rates}{at_coded if contract.k > 1 else ''}"
             )
 
 
@@ -211,11 +211,9 @@ def _cluster_line(settings: Settings) -> str:
     """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
-        "ok: the bound on false pages holds while no more decisions depend on each other than the"
-        f" largest unit of a day, or than detection.cluster_size ({size}) where decisions name no"
-        " unit; with 50 equal requests from each sender, no unit and a cluster_size of 1, 380 false"
-        " pages in 90 days were measured instead of at most 1: send unit, or set"
-        " detection.cluster_size"
+        "ok: false pages stay rare while groups of dependent decisions are no larger than the"
+        f" largest unit of a day or, without units, than detection.cluster_size ({size}); 50 equal"
+        " requests from each sender made 380 false pages in 90 days: send unit, or raise it"
     )
 
 

@@ -114,10 +114,9 @@ class _Comparison:
 def grid_lines(grid: Sequence[float]) -> Iterator[str]:
     """Yield lines on which audit probabilities the grid keeps, and how much others lose."""
     kept_rates = ", ".join(f"{rate.sent:g}" for rate in _thin_common_rates(grid) if not rate.lost)
-    yield f"ok: stream.audit_rates: no label requested at {kept_rates} is discarded"
+    yield f"ok: stream.audit_rates: no label is lost at audit_p {kept_rates}"
     if (loss := largest_loss(grid)) > 0:
-        losses = f"at any other audit_p from {grid[-1]:g} on, at most {loss:.0%} are"
-        yield f"ok: stream.audit_rates: {losses}"
+        yield f"ok: stream.audit_rates: other rates from {grid[-1]:g} on lose up to {loss:.0%}"
 
 
 def grid_table(grid: Sequence[float]) -> Table | None:

@@ -129,4 +129,4 @@ def _use_case(use_case: UseCase, key: str) -> Iterator[str]:
 def _unset(section: SettingsSection, key: str, names: Sequence[str]) -> Iterator[str]:
     """Yield a line with the names of the texts that nobody has written."""
     if unset := [name for name in names if not getattr(section, name)]:
-        yield f"{key}: reports and pages cannot name {', '.join(unset)}; write it down"
+        yield f"{key}: is without {', '.join(unset)}, which reports show"

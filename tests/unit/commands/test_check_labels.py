@@ -68,8 +68,11 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
         env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
     )
     assert told.exit_code == 0
-    assert "contract ten-pairs, channel=chat: that no TPR gap is beyond 0.3 can" in told.output
-    assert "contract ten-pairs, channel: that no SELECTION ratio is below 0.5 can" in told.output
+    assert (
+        "contract ten-pairs, channel=chat: to show that the limit TPR gap 0.3 is kept"
+        in told.output
+    )
+    assert "ten-pairs, channel: to show that the limit SELECTION ratio 0.5 is kept" in told.output
 
 
 def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
@@ -82,8 +85,8 @@ def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
 
 def test_the_default_grid_loses_nothing_that_is_common() -> None:
     kept, others = grid_lines(DEFAULT_AUDIT_RATES)
-    assert "no label requested at 1, 0.75, 0.5, 0.33" in kept
-    assert others.endswith("at any other audit_p from 0.001 on, at most 20% are")
+    assert "no label is lost at audit_p 1, 0.75, 0.5, 0.33" in kept
+    assert others.endswith("other rates from 0.001 on lose up to 20%")
     assert grid_table(DEFAULT_AUDIT_RATES) is None
 
 
@@ -96,9 +99,7 @@ def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
     assert ("0.25", "0.2", "20%") in texts
     assert not any(sent == "0.2" for sent, _, _ in texts)
     assert not any(float(sent) < 0.05 for sent, _, _ in texts), "warned of instead"
-    assert list(grid_lines((1.0,))) == [
-        "ok: stream.audit_rates: no label requested at 1 is discarded"
-    ]
+    assert list(grid_lines((1.0,))) == ["ok: stream.audit_rates: no label is lost at audit_p 1"]
 
 
 def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
