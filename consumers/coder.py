@@ -17,6 +17,8 @@ from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, 
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.flushes import Dictionary
 
+MAX_VERSIONS = 64
+"""Version tuples that are counted apart; each multiplies the cells, and a month has a few."""
 MAX_KEYS = 65_536
 """Most distinct nested parts in memory: every combination of a large site."""
 MAX_KEY_BYTES = 32 << 20

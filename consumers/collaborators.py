@@ -120,8 +120,6 @@ class IngestPolicy:
         start: start of unknown shards.
         flush_events: events after which a flush is due.
         flush_seconds: seconds after which a flush is due.
-        dead_letter_stop_share: unreadable share above which the worker stops,
-        dead_letter_min_events: among at least this many events.
         closes: pane of a file's last event that its end completes: the day, or the hour where
             more of that day is to come.
     """
@@ -132,8 +130,6 @@ class IngestPolicy:
     start: Start
     flush_events: int
     flush_seconds: float
-    dead_letter_stop_share: float
-    dead_letter_min_events: int
     closes: Grain = Grain.DAY
 
     @property

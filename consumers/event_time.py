@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.time import DAY
+from monitor.core.time import DAY, MINUTE
 
 FOLLOWERS = 100
 """Events after a leap by which it is judged; fewer at the end."""
@@ -189,7 +189,9 @@ class ClockPolicy:
 
     live: bool
     horizon: int
-    max_early: int
+    # A producer's clock is right within minutes; one that is not must be repaired.
+    max_early: int = 5 * MINUTE
+    # A day is any time zone taken for UTC: such events are counted, and move no window.
     max_ahead: int = DAY
 
 

@@ -33,6 +33,12 @@ POLL_SECONDS = 0.5
 """Longest wait for messages, and so for a stop to be noticed."""
 REPORT_SECONDS = 5.0
 """Interval of reports of lag, also when nothing can be read or stored."""
+FLUSH_EVENTS = 50_000
+"""Events after which a flush is due before its time: more would fill a worker's memory in a
+back-fill, and fewer would write a transaction for each poll."""
+DEAD_LETTER_STOP_SHARE, DEAD_LETTER_MIN_EVENTS = 0.9, 1000
+"""Share of unreadable events, of so many at least, at which a worker stops: a topic of another
+format would be discarded as a whole. A lower share would stop at one broken producer of many."""
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
 """Pauses between tries: a database that restarts is back soon; a full disk lasts longer."""
@@ -116,9 +122,7 @@ class Ingest:
         self._next_report = now
         self._day = clock.now() // DAY
         self._wall = WallClockWatch(clock, codecs.clock.max_ahead)
-        self._poison = DeadLetterBreaker(
-            policy.dead_letter_stop_share, policy.dead_letter_min_events
-        )
+        self._poison = DeadLetterBreaker(DEAD_LETTER_STOP_SHARE, DEAD_LETTER_MIN_EVENTS)
         self.health = Health.at(now)
 
     def stop(self) -> None:

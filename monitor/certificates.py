@@ -67,10 +67,8 @@ def configured(settings: Settings) -> tuple[CertificateFile, ...]:
     """Return a CertificateFile for each certificate that the settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
-    operations = server.operations
     candidates = (
         ("server", "server.tls_cert_file", server.tls_cert_file, min, True),
-        ("operations", "server.operations.tls_cert_file", operations.tls_cert_file, min, True),
         ("client_ca", "server.client_ca_file", server.client_ca_file, max, False),
         ("kafka_ca", "stream.security.ca_file", security.ca_file, max, False),
         ("kafka_client", "stream.security.cert_file", security.cert_file, min, False),

@@ -19,11 +19,11 @@ from alerts import dashboards
 from alerts.exposition.exporter import Exporter
 from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
-from consumers.coder import Coder
+from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
-from consumers.ingest import Ingest
+from consumers.ingest import FLUSH_EVENTS, Ingest
 from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
 from consumers.shard import Codecs
@@ -50,10 +50,10 @@ from monitor.settings import (
 )
 from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
+from monitor.settings.kinds import ALWAYS_QUIET, ENDS, Beginning
 from monitor.settings.paths import SQLITE
 from monitor.settings.sections import (
     ANYBODY,
-    DEFAULT_READER,
     AttributeSettings,
     MappingSettings,
     Operations,
@@ -157,11 +157,9 @@ def remembered(settings: Settings) -> dict[str, str]:
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
-        "stream.format": stream.format,
+        "stream.schema_registry": stream.format,
         "stream.horizon": duration_text(stream.horizon),
         "stream.lateness": duration_text(stream.lateness),
-        "stream.max_early": duration_text(stream.max_early),
-        "stream.max_ahead": duration_text(stream.max_ahead),
         "dedupe.window": duration_text(settings.dedupe.window),
         **mapping_texts(settings),
     }
@@ -303,15 +301,15 @@ def schema_registry(settings: Settings) -> SchemaRegistry | None:
         SettingsError: the package that reads Avro is not installed.
         AccessError: a file named in the settings cannot be used.
     """
-    stream, registry = settings.stream, settings.stream.schema_registry
-    if stream.format == "json" or registry.url is None:
+    registry = settings.stream.schema_registry
+    if registry.url is None:
         return None
     try:
         from consumers.wire import RegistryAccess, SchemaRegistry  # noqa: PLC0415 - optional
     except ImportError as error:
         raise SettingsError(
-            'stream.format: "avro" needs a package that is not installed; '
-            'pip install "slicewatch[avro]", or set "json"'
+            "stream.schema_registry: Avro needs a package that is not installed; "
+            'pip install "slicewatch[avro]", or remove the section'
         ) from error
     return SchemaRegistry(
         RegistryAccess(
@@ -341,9 +339,7 @@ def as_history(settings: Settings) -> Settings:
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",
-        start="earliest",
-        start_at=None,
-        format="json",
+        start=Beginning("earliest"),
         schema_registry=SchemaRegistrySettings(),
     )
     return msgspec.structs.replace(settings, stream=stream)
@@ -410,7 +406,7 @@ def _codecs(
 ) -> Codecs:
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
-    coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
+    coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
     of_decisions, of_labels = event_mappings(settings)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
@@ -422,9 +418,7 @@ def _codecs(
         ),
         coder=coder,
         hasher=hasher,
-        clock=ClockPolicy(
-            stream.clock == "live", stream.horizon, stream.max_early, stream.max_ahead
-        ),
+        clock=ClockPolicy(stream.clock == "live", stream.horizon),
         lateness=stream.lateness,
         dedupe_window=settings.dedupe.window,
         pending_all=settings.pending.policy == "all",
@@ -462,11 +456,9 @@ def build_ingest(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,
             owner=owner_name(),
-            start=Start(stream.start, stream.start_micros),
-            flush_events=settings.ingest.flush_events,
+            start=_start(stream),
+            flush_events=FLUSH_EVENTS,
             flush_seconds=settings.ingest.flush_interval / SECOND,
-            dead_letter_stop_share=float(settings.ingest.dead_letter_stop_share),
-            dead_letter_min_events=settings.ingest.dead_letter_min_events,
             closes=closes,
         ),
         clock=clock,
@@ -475,12 +467,17 @@ def build_ingest(
     )
 
 
+def _start(stream: StreamSettings) -> Start:
+    if stream.start in ENDS:
+        return Start(stream.start)
+    return Start("time", stream.start_micros)
+
+
 def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
-            **msgspec.structs.asdict(declared)
-            | {"max_flip_ratio": float(declared.max_flip_ratio), "timeout": probes.timeout}
+            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)}
         )
         for declared in probes.sets
     ]
@@ -530,7 +527,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
         dead_letters=settings.retention.dead_letters,
-        snapshots=settings.retention.snapshots,
+        snapshots=settings.retention.aggregates,
         dedupe_window=settings.dedupe.window,
     )
 
@@ -548,8 +545,8 @@ def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
         lateness=stream.lateness,
         topics=stream.topics,
         pace=pace,
-        expects_decisions=stream.expect_decisions,
-        quiet=[QuietTime.named(text) for text in stream.quiet],
+        expects_decisions=stream.expects_decisions,
+        quiet=[QuietTime.named(text) for text in stream.quiet if text != ALWAYS_QUIET],
         zone=settings.alerting.timezone,
     )
 
@@ -648,7 +645,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
     return SiteFacts(
         version=program_version(),
         limitations=_limitations(settings),
-        dashboard_url=dashboards.address(settings, "fleet") or alerting.dashboard_url,
+        dashboard_url=dashboards.address(settings, "fleet"),
         slice_dashboard_url=dashboards.address(settings, "slice"),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
@@ -668,7 +665,6 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=_limitations(settings),
-        interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
         status_url=_status_url(settings.alerting.external_url),
         dashboard_url=dashboards.address(settings, "fleet"),
@@ -688,12 +684,9 @@ def _use_case_facts(use_case: UseCase) -> UseCaseFacts:
         name=use_case.name,
         owner=use_case.owner,
         context=use_case.context,
-        harm=use_case.harm.value,
-        stakeholders=use_case.stakeholders,
         version=contract.version,
         effective=contract.effective,
         reason=contract.reason,
-        rationale=contract.rationale,
         accepted_trade_off=contract.accepted_trade_off,
         where=atom_text(use_case.where) if use_case.where else "",
         compared=tuple((g.name, g.reference) for g in use_case.to_core().group_bys),
@@ -705,10 +698,10 @@ def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
         name=attribute.name,
         values=attribute.listed,
         definition=attribute.definition,
-        source=attribute.source,
+        source="version" if attribute.version_of else attribute.source,
         known_error=attribute.known_error,
         purpose=attribute.purpose,
-        approved_by=attribute.approved_by,
+        approved_by=attribute.owner,
         special_category=attribute.special_category,
         target=tuple((value, float(share)) for value, share in sorted(attribute.target.items())),
     )
@@ -726,9 +719,6 @@ def _operations(operations: Operations) -> HttpConfig | None:
     return HttpConfig(
         host=operations.host,
         port=operations.port,
-        tokens={DEFAULT_READER: operations.token.reveal()} if operations.token else {},
-        cert_file=_path(operations.tls_cert_file),
-        key_file=_path(operations.tls_key_file),
         slices=False,
         section="server.operations",
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from alerts.exposition.exporter import Exporter
+from alerts.exposition.renderer import MAX_SERIES
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
@@ -127,7 +128,7 @@ class Service:
             self.evaluator.hurried = self._must_finish_soon
         self.exporter = Exporter(
             self.metrics,
-            max_series=settings.server.max_series,
+            max_series=MAX_SERIES,
             clock=self._clock,
             started=self._started,
         )

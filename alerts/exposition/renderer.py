@@ -106,6 +106,10 @@ def gzipped(page: Page, tail: bytes) -> bytes:
 _Families = Mapping[Family, Sequence[Piece]]
 
 
+MAX_SERIES = 50_000
+"""Most series of the slice page: a scrape of more takes Prometheus seconds, and its memory."""
+
+
 class Renderer:
     """Renderer of Snapshots to pages; it does not write unchanged rows again."""
 

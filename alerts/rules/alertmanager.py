@@ -85,7 +85,8 @@ def _in_office_hours(route: Document) -> Document:
 
 
 def _office(alerting: Alerting) -> Document:
-    hours = {"start_time": alerting.office_from, "end_time": alerting.office_until}
+    begin, _, end = alerting.office_hours.partition("-")
+    hours = {"start_time": begin, "end_time": end}
     interval = {
         "weekdays": list(alerting.office_days),
         "times": [hours],

@@ -170,6 +170,8 @@ FILE = "alerts.yaml"
 _PLACEHOLDER = re.compile(r"<< (\w+) >>")
 _STALE_SECONDS = 300
 _STALE_CYCLES = 3
+_LABELS_STALE_SECONDS = 3 * 86_400
+"""Time without a matched label: longer than a weekend, so that reviewers may rest."""
 """Missed evaluator cycles that count as an outage; one slow cycle does not."""
 
 
@@ -217,7 +219,7 @@ def _parameters(settings: Settings) -> dict[str, str]:
         "job": settings.alerting.job,
         "external_url": settings.alerting.external_url,
         "labels_topic": settings.stream.labels_topic,
-        "labels_stale_seconds": str(settings.alerting.labels_stale // SECOND),
+        "labels_stale_seconds": str(_LABELS_STALE_SECONDS),
         "completeness": f"{float(settings.evaluate.completeness):g}",
         "evaluation_stale_seconds": str(stale),
     }

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alerts.dashboards import places
+from alerts.exposition.renderer import MAX_SERIES
 from alerts.rules.declarations import (
     Alert,
     DashboardLink,
@@ -18,7 +19,7 @@ from alerts.rules.declarations import (
     values,
 )
 from alerts.rules.promql import AlertSubject, held_expression, held_name
-from monitor.settings import Server, Settings, is_loopback
+from monitor.settings import Secret, Server, Settings, is_loopback
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
@@ -29,7 +30,6 @@ _OWN_SERIES = 10_000
 READER = "prometheus"
 """Name of Prometheus's token, if ``server.tokens`` has a token of that name."""
 TOKEN_FILE = "/etc/prometheus/slicewatch.token"  # noqa: S105 - a path
-OPERATIONS_TOKEN_FILE = "/etc/prometheus/slicewatch-operations.token"  # noqa: S105 - a path
 CLIENT_CERTIFICATE = "/etc/prometheus/slicewatch-client.pem"
 CLIENT_KEY = "/etc/prometheus/slicewatch-client.key"
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -88,7 +88,7 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.links.grafana:
         texts["dashboard_url"] = _panel_url_template(alert, settings.links.grafana, settings)
     elif alert.dashboard:
-        texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
+        texts["dashboard_url"] = _graph_url(alert.dashboard)
     placeholders = values(alert, settings)
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, placeholders))
@@ -128,14 +128,10 @@ def _panel_url_template(alert: Alert, grafana: str, settings: Settings) -> str:
     return f"{grafana.rstrip('/')}{place.path}{variables}{chosen}"
 
 
-def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
-    """Return the address of the settings' dashboard, or else of Prometheus's own graph."""
-    if address is None:
-        query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
-        return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
-    labels = declarations().selectors[dashboard.key]
-    chosen = (f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels)
-    return f"{address}?{'&'.join(chosen)}"
+def _graph_url(dashboard: DashboardLink) -> str:
+    """Return the address of Prometheus's own graph, for installations without Grafana."""
+    query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
+    return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
 
 
 def example(settings: Settings) -> Document:
@@ -161,7 +157,7 @@ def needed_files(settings: Settings) -> tuple[str, ...]:
         for part in ("authorization", "tls_config")
         for path in job.get(part, {}).values()
     }
-    own_files = (TOKEN_FILE, OPERATIONS_TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
+    own_files = (TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
     return tuple(path for path in own_files if path in paths)
 
 
@@ -170,8 +166,8 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     job, outside = settings.alerting.job, settings.alerting.external_url
     yield {
         "job_name": job,
-        # The exposition keeps to max_series itself; this bound guards against errors.
-        "sample_limit": server.max_series + _OWN_SERIES,
+        # The exposition keeps to MAX_SERIES itself; this bound guards against errors.
+        "sample_limit": MAX_SERIES + _OWN_SERIES,
         "label_limit": 30,
         "label_value_length_limit": 1024,
         **_tls_part(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
@@ -180,13 +176,9 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     }
     if operations.port is None:
         return
-    has_token = operations.token is not None or operations.token_file is not None
-    token_file = operations.token_file or OPERATIONS_TOKEN_FILE
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
-        **_tls_part(operations.tls_cert_file, by_certificate=False),
-        **_bearer(token_file if has_token else None),
         "static_configs": [
             {"targets": [_scrape_address(operations.host, operations.port, outside)]}
         ],
@@ -214,11 +206,14 @@ def _token_file(server: Server) -> str | None:
     readers = [reader for reader in server.tokens if reader.name not in server.producers]
     readers_by_name = {reader.name: reader for reader in readers}
     if READER in readers_by_name:
-        return readers_by_name[READER].token_file or TOKEN_FILE
-    if server.token is not None or server.token_file is not None:
-        return server.token_file or TOKEN_FILE
-    first = next(iter(readers), None)
-    return (first.token_file or TOKEN_FILE) if first else None
+        return _file_of(readers_by_name[READER].token, TOKEN_FILE)
+    token = server.token or next((reader.token for reader in readers), None)
+    return _file_of(token, TOKEN_FILE)
+
+
+def _file_of(token: Secret | None, file: str) -> str | None:
+    """Return the file that a token was read from, else ``file``; None without a token."""
+    return None if token is None else token.file or file
 
 
 def _scrape_address(host: str, port: int, outside: str) -> str:

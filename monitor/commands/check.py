@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isinf, prod
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
 from monitor.commands.check_labels import (
     AssumedTraffic,
+    assumption_lines,
     grid_lines,
     grid_table,
     traffic_lines,
@@ -28,7 +29,6 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
-from monitor.core.publish.reasons import TRIALS
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.clusters import ClusterDays
@@ -48,6 +48,9 @@ from monitor.store.upkeep.write_rights import require_write_rights
 _RATE = 1_000  # decisions a second that memory is estimated for
 _PARTITIONS = 4
 """Partitions of created topics: so many workers can share one later; one would forbid that."""
+
+_MOST_LINES = 9
+"""Most warnings, and most lines on traffic, so that all fits into 20 lines of a terminal."""
 
 
 @click.command("check")
@@ -84,7 +87,7 @@ _PARTITIONS = 4
     metavar="FILE",
     help="Check the events of a file instead: JSON lines (.gz too) of decisions or labels.",
 )
-@click.option("--all", "every", is_flag=True, help="Also print the settings as they will be used.")
+@click.option("--all", "every", is_flag=True, help="Also print tables, and the settings in force.")
 def command(
     path: Path,
     *,
@@ -96,16 +99,15 @@ def command(
     ready: float,
     every: bool,
 ) -> None:
-    """Validate the settings, and explain what can be shown and decided with them.
+    """Validate the settings, and say what can be decided and shown with them.
 
-    Warnings come first, then what is in order, then the explanations. With --all the settings
-    follow as they will be used, defaults included and secrets masked.
+    Faults and warnings come first. Then come the limits that --daily, --audit and --ready do not
+    decide, with what would decide them, and those that are decided.
 
-    For each contract, group-by and metric it shows how many decisions a day a slice needs for a
-    verdict, and what else would make it decidable at --daily, --audit and --ready.
-
-    It also says what the bound on false pages assumes, which labels the grid of audit rates
-    discards, and how much data a slice needs before it can be shown to keep a limit.
+    With --all nothing is left out, and more follows: how many decisions a day each limit needs,
+    which labels the grid of audit rates discards, how much support the rounded numbers need to show
+    that a limit is kept, what the bound on false pages assumes about clusters, and the settings as
+    they will be used, with secrets masked.
 
     Certificates that have expired, or will within two weeks, are reported; an expired server
     certificate is an error.
@@ -131,8 +133,7 @@ def command(
         _check_events(settings, files)
         return
     composition.event_mappings(settings)  # raises for mappings that cannot work
-    for warning in warnings(settings):
-        click.echo(f"warning: {warning}")
+    _echo([f"warning: {warning}" for warning in warnings(settings)], every=every)
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
     if connect or create_topics:
@@ -140,27 +141,37 @@ def command(
             problems += _run_check(_created_topics, settings)
         for check in (_topics, _registry_lines, _store):
             problems += _run_check(check, settings)
-    _echo_labels(settings, AssumedTraffic(daily, audit, ready))
-    for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
-        click.echo(line)
-    if every:
-        click.echo(resolved(settings).rstrip())
     if problems:
         raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
+    assumed = AssumedTraffic(daily, audit, ready)
+    _echo([*traffic_lines(settings, assumed), *span_lines(settings, assumed)], every=every)
+    if every:
+        _echo_all(settings, assumed)
+    else:
+        click.echo("more: slicewatch check --all has the numbers, and the settings in force")
 
 
-def _echo_labels(settings: Settings, assumed: AssumedTraffic) -> None:
-    """Print what the labels can decide, and which labels the grid discards."""
+def _echo(lines: Sequence[str], *, every: bool) -> None:
+    """Print the lines; without ``every`` the first ones, and how many are left out."""
+    shown = lines if every or len(lines) <= _MOST_LINES else lines[: _MOST_LINES - 1]
+    for line in shown:
+        click.echo(line)
+    if left_out := len(lines) - len(shown):
+        click.echo(f"... and {left_out} more lines, with --all")
+
+
+def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
+    """Print what each limit and number needs, and the settings in force."""
     if settings.contracts:
-        for line in traffic_lines(settings, assumed):
-            click.echo(line)
+        click.echo("\n".join(assumption_lines(assumed)))
         console().print(traffic_table(settings, assumed))
-        for line in span_lines(settings, assumed):
-            click.echo(line)
     for line in grid_lines(settings.stream.audit_rates):
         click.echo(line)
     if (table := grid_table(settings.stream.audit_rates)) is not None:
         console().print(table)
+    for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
+        click.echo(line)
+    click.echo(resolved(settings).rstrip())
 
 
 def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
@@ -179,15 +190,16 @@ def _displayable(settings: Settings) -> Iterator[str]:
     for contract in settings.contracts:
         largest = max(prod(values[n] for n in g.attributes) for g in contract.group_bys)
         for need in displayable(contract, largest):
-            at_rates = " or ".join(
-                f"{_support(n)} (rates of {rate:.0%})"
+            at_rates = ", ".join(
+                f"{_support(n)} at rates near {rate:.0%}"
                 for n, rate in zip(need.at_rates, RATES, strict=True)
             )
             owner = f", {need.own}" if need.own else ""
-            kept = f"{'ratio above' if need.ratio else 'gap within'} {float(need.limit):g}"
+            kind = "ratio" if need.ratio else "gap"
+            limit = f"{need.metric.upper()} {kind} {float(need.limit):g}"
             yield (
-                f"ok: contract {contract.name}{owner}: to show a {need.metric.upper()} {kept} you"
-                f" need {at_rates} {TRIALS.get(need.metric, 'requests')} per slice"
+                f"ok: contract {contract.name}{owner}: to show that the limit {limit} is kept, a"
+                f" slice needs a support of {at_rates}"
             )
 
 
@@ -208,9 +220,9 @@ def _cluster_line(settings: Settings) -> str:
     """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
-        f"ok: the bound on false pages holds for decisions with a unit, or for at most {size} equal"
-        " requests per sender (detection.cluster_size); at 50 without a unit we measured 380 false"
-        " pages in 90 days: send unit, or set detection.cluster_size"
+        "ok: false pages stay rare while groups of dependent decisions are no larger than the"
+        f" largest unit of a day or, without units, than detection.cluster_size ({size}); 50 equal"
+        " requests from each sender made 380 false pages in 90 days: send unit, or raise it"
     )
 
 

@@ -114,9 +114,9 @@ class _Comparison:
 def grid_lines(grid: Sequence[float]) -> Iterator[str]:
     """Yield lines on which audit probabilities the grid keeps, and how much others lose."""
     kept_rates = ", ".join(f"{rate.sent:g}" for rate in _thin_common_rates(grid) if not rate.lost)
-    loss = largest_loss(grid)
-    losses = f"; other rates from {grid[-1]:g} on lose up to {loss:.0%} of labels" if loss else ""
-    yield f"ok: stream.audit_rates: every label counts at an audit_p of {kept_rates}{losses}"
+    yield f"ok: stream.audit_rates: no label is lost at audit_p {kept_rates}"
+    if (loss := largest_loss(grid)) > 0:
+        yield f"ok: stream.audit_rates: other rates from {grid[-1]:g} on lose up to {loss:.0%}"
 
 
 def grid_table(grid: Sequence[float]) -> Table | None:
@@ -151,16 +151,19 @@ def traffic_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:
         yield f"warning: {text} are not reliably decided at {traffic} ({', '.join(names)}): {ways}"
     for text, names in decided.items():
         yield f"ok: {text} are reliably decided at {traffic} ({', '.join(names)})"
-    if undecided or decided:
-        yield (
-            f"Decisions a day and slice from which four of five windows are decided: pass where"
-            f" there is no gap / fail where it is {float(BEYOND):.2f} beyond the limit."
-        )
-        yield (
-            f"Assumed: slices of one size; {assumed.ready:.0%} of requests ready, {_TPR:.0%} of"
-            f" these and {_FPR:.0%} of the others auto-served; all of human_review labelled. Below"
-            f" {_FEW} decisions a day, do not expect gaps within {_CLOSE:g} of a limit to be found."
-        )
+
+
+def assumption_lines(assumed: AssumedTraffic) -> Iterator[str]:
+    """Yield a line on what the numbers of the traffic table mean, and one on what they assume."""
+    yield (
+        f"Decisions a day and slice from which four of five windows are decided: pass where"
+        f" there is no gap / fail where it is {float(BEYOND):.2f} beyond the limit."
+    )
+    yield (
+        f"Assumed: slices of one size; {assumed.ready:.0%} of requests ready, {_TPR:.0%} of"
+        f" these and {_FPR:.0%} of the others auto-served; all of human_review labelled. Below"
+        f" {_FEW} decisions a day, do not expect gaps within {_CLOSE:g} of a limit to be found."
+    )
 
 
 def traffic_table(settings: Settings, assumed: AssumedTraffic) -> Table:

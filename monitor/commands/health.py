@@ -38,9 +38,7 @@ class Door:
         """Return the Door to the operations port, else to the only port."""
         operations = server.operations
         if operations.port is not None:
-            return cls(
-                _local_address(operations.host), operations.port, bool(operations.tls_cert_file)
-            )
+            return cls(_local_address(operations.host), operations.port, tls=False)
         return cls(_local_address(server.host), server.port, server.tls)
 
     def ask(self, path: str) -> tuple[bool, str]:

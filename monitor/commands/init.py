@@ -19,9 +19,8 @@ import msgspec
 from consumers.sources.file_source import LineFile
 from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SettingsError, SlicewatchError
-from monitor.settings.check_use_cases import MAX_VALUES
+from monitor.settings.check_use_cases import MAX_ATOMS, MAX_VALUES
 from monitor.settings.kinds import listed_value
-from monitor.settings.sections import IngestSettings
 
 SAMPLED_LINES = 100_000
 MOST_ROWS = 3
@@ -113,7 +112,7 @@ def _attributes(sample: str) -> dict[str, list[str]]:
     left_out = [name for name in sorted(counts) if name not in usable]
     for name in sorted(usable, key=lambda name: len(usable[name]), reverse=True):
         # Besides its values an attribute can be missing, or have another one.
-        if prod(len(values) + 2 for values in usable.values()) > IngestSettings().max_atoms:
+        if prod(len(values) + 2 for values in usable.values()) > MAX_ATOMS:
             left_out.append(name)
             del usable[name]
     if left_out:

@@ -96,10 +96,7 @@ def rules_of(judge: JudgeSettings) -> Rules:
     return Rules(
         threshold=judge.threshold,
         block=judge.block,
-        penalty=judge.penalty,
         penalties={c.name: c.penalty for c in judge.categories if c.penalty is not None},
-        min_confidence=judge.min_confidence,
-        longest=judge.longest_piece,
     )
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from alerts import rules
 from alerts.exposition import metrics_page
@@ -13,7 +14,7 @@ from consumers import asyncapi
 from consumers.events import schemas
 from consumers.producing.avro_schema import SCHEMAS
 from monitor.audit.render import as_json
-from monitor.commands.options import load_settings
+from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import uninterrupted
 from monitor.judging.output_events import schemas as judging_schemas
 from monitor.settings import Settings
@@ -44,22 +45,21 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     show_default=True,
     help="Folder to write into.",
 )
-@click.option(
-    "--settings",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Settings whose [alerting], [links] and use cases are used; without it, the defaults.",
-)
-def command(out: Path, settings: Path | None) -> None:
+@settings_option
+def command(out: Path, path: Path) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
     It also writes the Avro schemas and the AsyncAPI document of the events, the Grafana dashboards
     with their provisioning files, and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
+    Without a settings file it uses the defaults.
 
     Example: slicewatch render --settings slicewatch.toml --out deploy
     """
-    used_settings = load_settings(settings, with_secrets=False) if settings else Settings()
+    asked = click.get_current_context().get_parameter_source("path") != ParameterSource.DEFAULT
+    has_settings = asked or path.exists()
+    used_settings = load_settings(path, with_secrets=False) if has_settings else Settings()
     for name, text in rendered(used_settings).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,5 +69,5 @@ def command(out: Path, settings: Path | None) -> None:
     for name, receiver in used_settings.alerting.receivers.items():
         if not receiver.notifies:
             click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")
-    for path in rules.needed_files(used_settings):
-        click.echo(f"note: prometheus.yml names {path}: put it there, readable by Prometheus alone")
+    for file in rules.needed_files(used_settings):
+        click.echo(f"note: prometheus.yml names {file}: put it there, readable by Prometheus alone")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_DATE, _TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_DATE, TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 QUIET_TIME = (
     rf"^(?P<days>daily|{'|'.join(WEEKDAYS)}|(?P<first>{_DATE})(?:\.\.(?P<last>{_DATE}))?)"
-    rf"(?: (?P<start>{_TIME})-(?P<end>{_TIME}|24:00))?\Z"
+    rf"(?: (?P<start>{TIME})-(?P<end>{TIME}|24:00))?\Z"
 )
 """Pattern of the text of a quiet time."""
 _ONE_DAY = timedelta(days=1)

@@ -53,11 +53,8 @@ def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[t
         yield "holds since", facts.effective.isoformat()
         yield "made because", facts.reason
     for name, text in (
-        ("why these numbers", facts.rationale),
         ("accepted trade-off", facts.accepted_trade_off),
         ("context", facts.context),
-        ("harm when it is broken", facts.harm),
-        ("concerns", ", ".join(facts.stakeholders)),
         ("decisions with", facts.where),
     ):
         if text:

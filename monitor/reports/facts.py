@@ -44,12 +44,9 @@ class UseCaseFacts:
         name: of the use case, and of its contract.
         owner: who answers for it.
         context: what it is used for; may be empty.
-        harm: to people, when the contract is broken.
-        stakeholders: whom it concerns.
         version: of the contract in the settings.
         effective: since when that version holds.
         reason: why it was made.
-        rationale: why its numbers are these; may be empty.
         accepted_trade_off: what its owner accepts; may be empty.
         where: attribute values that decide which decisions belong to it, as a slice text.
         compared: each group-by, and what its slices are compared with.
@@ -58,12 +55,9 @@ class UseCaseFacts:
     name: str
     owner: str
     context: str
-    harm: str
-    stakeholders: tuple[str, ...]
     version: str
     effective: date
     reason: str
-    rationale: str
     accepted_trade_off: str
     where: str
     compared: tuple[tuple[str, str], ...]

@@ -29,7 +29,7 @@ def resolved(settings: Settings) -> str:
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
 """Sections of addresses and readers, which no number depends on."""
-_WIRE = frozenset({"format", "schema_registry"})
+_WIRE = frozenset({"schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
@@ -57,7 +57,7 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 def contract_numbers(use_case: UseCase) -> str:
     """Return canonical JSON of all that a contract's states depend on: limits, window, k, filter.
 
-    These are limits, support, window, age, comparisons and k. Contracts of one version must have
+    These are limits, support, window, comparisons and k. Contracts of one version must have
     equal numbers. Limits that were added later are left out while they are not set, so that older
     contracts keep their text. Texts, people, dates and the order of group-bys are left out; 0.1 and
     0.10 are equal.
@@ -65,8 +65,6 @@ def contract_numbers(use_case: UseCase) -> str:
     contract = use_case.to_core()
     all_limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
     limits = {n: v for n, v in all_limits.items() if v is not None or n not in _LATER_LIMITS}
-    set_age = use_case.contract.max_age
-    age = {} if set_age is None else {"max_age": duration_text(set_age)}
     own_limits = sorted(
         [
             own_limit.group_by,
@@ -77,7 +75,6 @@ def contract_numbers(use_case: UseCase) -> str:
     )
     return _canonical(
         {
-            **age,
             **({"own_limits": own_limits} if own_limits else {}),
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,
@@ -103,8 +100,14 @@ def contract_record(use_case: UseCase) -> str:
 
 def plain(section: Struct) -> dict[str, Any]:
     """Return a section as a dict of tables, lists, texts and exact decimals; secrets are masked."""
-    fields = msgspec.structs.fields(type(section))
-    return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(type(section)):
+        value = getattr(section, field.name)
+        if isinstance(value, Secret) and value.file is not None:
+            values[f"{field.name}_file"] = value.file
+        else:
+            values[field.name] = _plain(field.type, value)
+    return values
 
 
 def _plain(kind: Any, value: Any) -> Any:

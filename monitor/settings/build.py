@@ -13,11 +13,15 @@ from unicodedata import normalize
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from monitor.errors import SettingsError
 from monitor.settings.environment import EnvText, origin
 from monitor.settings.kinds import (
+    ENDS,
+    Beginning,
     Duration,
+    File,
     ListedValue,
     Secret,
     Url,
@@ -73,6 +77,17 @@ def bare(kind: Any) -> tuple[Any, Meta]:
     return kind, Meta()
 
 
+def secrets_of(kind: type[Struct]) -> list[str]:
+    """Return the names of a section's secrets; each can be given as NAME or as NAME_file."""
+    return [field.name for field in fields(kind) if bare(required(field.type))[0] is Secret]
+
+
+def declared_kinds(kind: type[Struct]) -> dict[str, Any]:
+    """Return the kinds of all keys of a section, with NAME_file for each secret NAME."""
+    kinds = {field.name: field.type for field in fields(kind)}
+    return kinds | {f"{name}_file": File for name in secrets_of(kind)}
+
+
 def _from_environment(kind: Any, value: EnvText) -> object:
     if get_origin(kind) is tuple and not is_section(get_args(kind)[0]):
         return value.as_list()
@@ -120,17 +135,18 @@ def _table(value: object, key: str) -> dict[str, object]:
 
 def _section(kind: type[Struct], value: object, key: str) -> Struct:
     table = _table(value, key)
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    kinds = declared_kinds(kind)
     problems, built = Problems(), {}
     for name, part in table.items():
         with problems.collected():
-            if name not in fields:
-                raise SettingsError(f"{unknown(key, name, fields)}{origin(part)}")
-            built[name] = build(fields[name].type, part, join(key, name))
-    for name, field in fields.items():
+            if name not in kind.__struct_fields__:
+                raise SettingsError(f"{unknown(key, name, kinds)}{origin(part)}")
+            built[name] = build(kinds[name], part, join(key, name))
+    for field in fields(kind):
         with problems.collected():
-            if field.required and name not in table:
-                raise problem(join(key, name), f"is missing; set it to {expected(field.type)}")
+            if field.required and field.name not in table:
+                missing = join(key, field.name)
+                raise problem(missing, f"is missing; set it to {expected(field.type)}")
     problems.raise_any()
     return kind(**built)
 
@@ -227,7 +243,13 @@ def _instant(value: object) -> datetime:
     return value.astimezone(UTC)
 
 
+def _beginning(value: object) -> Beginning:
+    return Beginning(str(value) if value in ENDS else _instant(value).isoformat())
+
+
 def _secret(value: object) -> Secret:
+    if isinstance(value, Secret):  # read from a file already
+        return value
     if not _as_text(value).strip():
         raise ValueError
     return Secret(_as_text(value))
@@ -241,6 +263,7 @@ def _url(value: object) -> Url:
 
 
 _PARSERS: dict[Any, Callable[[object], Any]] = {
+    Beginning: _beginning,
     Duration: lambda value: duration_micros(_as_text(value)),
     Fraction: _fraction,
     ListedValue: lambda value: listed_value(_as_text(value)),
@@ -253,6 +276,7 @@ _PARSERS: dict[Any, Callable[[object], Any]] = {
 _WORDS: dict[Any, str] = {
     bool: "true or false",
     str: "text in quotes",
+    Beginning: '"earliest", "latest" or a time with a zone such as 2026-01-31T00:00:00Z',
     Secret: "text that is not empty",
     date: "a date such as 2026-01-31",
     datetime: "a time with a zone such as 2026-01-31T00:00:00Z",

@@ -22,6 +22,12 @@ MIN_K = 11
 AllowLists = dict[str, tuple[str, ...]]
 
 
+MAX_ATOMS = 10_000
+"""Most combinations of attribute values: a worker keeps a counter of each in its memory."""
+MAX_GROUP_BY = 4
+"""Most attributes of a group-by: slices of more are smaller than k at almost every site."""
+
+
 def check_use_cases(settings: Settings) -> None:
     """Check attributes and use cases; raise one SettingsError with the first problem of each."""
     _check_unique([a.name for a in settings.attribute], "attribute", ".name")
@@ -34,10 +40,9 @@ def check_use_cases(settings: Settings) -> None:
     with problems.collected():
         _check_k(settings)
     allowed: AllowLists = {a.name: a.listed for a in settings.attribute}
-    most_attributes = settings.evaluate.max_group_by_attributes
     for i, use_case in enumerate(settings.use_case):
         with problems.collected():
-            _check_use_case(use_case, join("use_case", i), allowed, most_attributes)
+            _check_use_case(use_case, join("use_case", i), allowed)
     with problems.collected():
         _check_unique([u.name for u in settings.use_case], "use_case", ".name")
     problems.raise_any()
@@ -51,15 +56,13 @@ def _check_attributes(settings: Settings) -> None:
             _check_attribute(attribute, join("attribute", i))
     problems.raise_any()
     versions = [a.version_of or f"none {i}" for i, a in enumerate(settings.attribute)]
-    _check_unique(versions, "attribute", ".version_of")
-    atoms, most_atoms = settings.coding.max_atoms, settings.ingest.max_atoms
-    if atoms > most_atoms:
+    _check_unique(versions, "attribute", ".source")
+    atoms = settings.coding.max_atoms
+    if atoms > MAX_ATOMS:
         largest = max(settings.attribute, key=lambda a: len(a.listed))
-        fix = f"shorten {shown(largest.name)} ({len(largest.listed)} values) or raise it"
+        fix = f"shorten {shown(largest.name)} ({len(largest.listed)} values)"
         total = f"{atoms} combinations" if atoms < 10**12 else "a trillion combinations or more"
-        raise problem(
-            "ingest.max_atoms", f"the attributes have {total}, {most_atoms} are allowed; {fix}"
-        )
+        raise problem("attribute", f"has {total} of values, {MAX_ATOMS} are possible; {fix}")
 
 
 def _check_attribute(attribute: AttributeSettings, key: str) -> None:
@@ -75,9 +78,6 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
         fix = "list the frequent ones, the others become __other__"
         raise problem(f"{key}.values", f"has {count} values, at most {MAX_VALUES}; {fix}")
     _check_unique(attribute.values, f"{key}.values")
-    if (attribute.source == "version") != (attribute.version_of is not None):
-        fix = 'source = "version" and version_of belong together; set both or neither'
-        raise problem(f"{key}.version_of", fix)
 
 
 def _check_ranges(attribute: AttributeSettings, key: str) -> None:
@@ -90,7 +90,9 @@ def _check_ranges(attribute: AttributeSettings, key: str) -> None:
             text = f"found {high:g} after {low:g}; edges must increase, without repeats"
             raise problem(join(f"{key}.ranges", i), text)
     if attribute.version_of is not None:
-        raise problem(f"{key}.ranges", "does not go with version_of: a version is no number")
+        raise problem(
+            f"{key}.ranges", f"does not go with {attribute.source}: a version is no number"
+        )
 
 
 def _check_aliases(attribute: AttributeSettings, key: str) -> None:
@@ -131,7 +133,7 @@ def _check_k(settings: Settings) -> None:
             raise problem(f"use_case[{i}].k", f"found {use_case.k}; {fix}")
 
 
-def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most_attributes: int) -> None:
+def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists) -> None:
     for name, value in use_case.where.items():
         _check_listed(name, value, f"{key}.where", allowed)
     _check_windows(use_case, key)
@@ -139,7 +141,7 @@ def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most_attri
         fix = 'add { attributes = ["..."] } with a declared attribute'
         raise problem(f"{key}.group_bys", f"is empty, so nothing is compared; {fix}")
     for i, group_by in enumerate(use_case.group_bys):
-        _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed, most_attributes)
+        _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed)
     names = [" + ".join(sorted(g.attributes)) for g in use_case.group_bys]
     _check_unique(names, f"{key}.group_bys")
     _check_own_limits(use_case, f"{key}.limit", allowed)
@@ -174,11 +176,10 @@ def _check_group_by(
     use_case: UseCase,
     key: str,
     allowed: AllowLists,
-    most_attributes: int,
 ) -> None:
     names = group_by.attributes
-    if not 1 <= len(names) <= most_attributes:
-        fix = f"use 1 to {most_attributes} (evaluate.max_group_by_attributes)"
+    if not 1 <= len(names) <= MAX_GROUP_BY:
+        fix = f"use 1 to {MAX_GROUP_BY}"
         raise problem(f"{key}.attributes", f"has {len(names)} attributes; {fix}")
     _check_unique(names, f"{key}.attributes")
     for i, name in enumerate(names):

@@ -17,7 +17,7 @@ from itertools import pairwise
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
 from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, WINDOWS, whole_hours
-from monitor.settings.kinds import Duration, Secret, Url, duration_text
+from monitor.settings.kinds import ALWAYS_QUIET, Duration, Secret, Url, duration_text
 from monitor.settings.paths import NO_FILE, SQLITE
 from monitor.settings.problems import Problems, join, problem, shown
 from monitor.settings.sections import (
@@ -77,7 +77,6 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_quiet(stream),
         lambda: _check_database(settings.store.url),
         lambda: _check_embedded(settings),
-        lambda: _check_start(stream),
         lambda: _check_bands(stream.score_bands),
         lambda: _check_rates(stream.audit_rates),
         lambda: _check_durations(settings),
@@ -86,7 +85,6 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_weeks(settings.report),
-        lambda: _check_links(settings),
         lambda: _check_dimensions(settings),
         lambda: _check_mapping(settings),
     )
@@ -117,14 +115,6 @@ def _check_alerting(alerting: Alerting) -> None:
             raise problem(f"{key}.webhook_url", "is missing; it goes with webhook_token_file")
 
 
-def _check_links(settings: Settings) -> None:
-    """Raise SettingsError if both ``links.grafana`` and ``alerting.dashboard_url`` are set."""
-    if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
-        raise problem(
-            "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
-        )
-
-
 def _check_mapping(settings: Settings) -> None:
     """Refuse a mapping together with HTTP producers or probe sets, because they send events."""
     unmapped = EventMappingSettings()
@@ -145,9 +135,9 @@ def _check_office(alerting: Alerting) -> None:
         raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
     if not alerting.office_days:
         raise problem("alerting.office_days", "is empty; tickets would be sent on no day")
-    if alerting.office_from >= alerting.office_until:
-        fix = "make it later, or swap the two"
-        raise problem("alerting.office_until", f"is not after alerting.office_from; {fix}")
+    begin, _, end = alerting.office_hours.partition("-")
+    if begin >= end:
+        raise problem("alerting.office_hours", "end before they begin; swap the two")
 
 
 def _check_weeks(report: ReportSettings) -> None:
@@ -217,18 +207,11 @@ def _check_database_address(rest: str) -> None:
 def _check_quiet(stream: StreamSettings) -> None:
     for text in stream.quiet:
         try:
-            QuietTime.named(text)
+            if text != ALWAYS_QUIET:
+                QuietTime.named(text)
         except ValueError:
             fix = "write dates that exist, the earlier one first, as 2026-12-24..2026-12-26"
             raise problem("stream.quiet", f"{shown(text)} is no quiet time; {fix}") from None
-
-
-def _check_start(stream: StreamSettings) -> None:
-    if stream.start == "time" and stream.start_at is None:
-        raise problem("stream.start_at", 'is missing; start = "time" needs a time with a zone')
-    if stream.start != "time" and stream.start_at is not None:
-        fix = 'set start = "time" or remove start_at'
-        raise problem("stream.start_at", f'has no effect with start = "{stream.start}"; {fix}')
 
 
 def _check_bands(edges: Sequence[float]) -> None:
@@ -262,10 +245,6 @@ def _check_durations(settings: Settings) -> None:
     if settings.dedupe.window > MAX_DEDUPE:
         fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
         raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
-    evaluate = settings.evaluate
-    if evaluate.lease <= evaluate.cycle:
-        fix = f"make it longer than evaluate.cycle ({duration_text(evaluate.cycle)})"
-        raise problem("evaluate.lease", f"would run out between two cycles; {fix}")
 
 
 def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
@@ -273,7 +252,6 @@ def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Du
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
     yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
-    yield "stream.max_early", stream.max_early, "stream.horizon", stream.horizon
     yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
     yield "the longest window", longest, "retention.aggregates", keep.aggregates
     # A label could not be folded into a row that is deleted.
@@ -306,11 +284,8 @@ def _check_security(security: Security) -> None:
 
 def _check_registry(stream: StreamSettings) -> None:
     key, registry = "stream.schema_registry", stream.schema_registry
-    if stream.format == "avro" and registry.url is None:
-        raise problem(f"{key}.url", 'is missing; format = "avro" needs a schema registry')
-    if stream.format == "json" and registry != SchemaRegistrySettings():
-        fix = 'set stream.format = "avro", or remove it'
-        raise problem(key, f"has no effect on JSON; {fix}")
+    if registry.url is None and registry != SchemaRegistrySettings():
+        raise problem(f"{key}.url", f"is missing; set it, or remove [{key}]")
     for name, partner in (("username", "password"), ("password", "username")):
         if getattr(registry, name) is None and getattr(registry, partner) is not None:
             raise problem(f"{key}.{name}", f"is missing; it goes with {partner}")
@@ -404,7 +379,6 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
 def _retention_settings(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
     """Yield (setting, duration, key to change it) for settings that keep counts of an attribute."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
-    yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
     hours = Duration(settings.stream.horizon + HOURS_KEPT_AFTER_HORIZON)
     yield "stream.horizon plus 8d", hours, "stream.horizon"
 
@@ -440,7 +414,7 @@ def check_id_keys(settings: Settings) -> None:
 
 def _check_single(privacy: Privacy, id_key: Secret) -> None:
     if privacy.id_keys:
-        key = "privacy.id_key" if privacy.id_key_file is None else "privacy.id_key_file"
+        key = "privacy.id_key" if id_key.file is None else "privacy.id_key_file"
         raise problem(key, f"is set beside {_KEYS}; make it the first of that list")
     _check_size("privacy.id_key", id_key)
 
@@ -576,12 +550,11 @@ def _check_producers(server: Server) -> None:
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
-    """Yield (key, token) for every token that is set, on both ports."""
+    """Yield (key, token) for every token that is set."""
     named_tokens = (
         (f"server.tokens[{i}].token", reader.token) for i, reader in enumerate(server.tokens)
     )
-    operations = ("server.operations.token", server.operations.token)
-    for key, token in (("server.token", server.token), *named_tokens, operations):
+    for key, token in (("server.token", server.token), *named_tokens):
         if token is not None:
             yield key, token
 
@@ -594,5 +567,3 @@ def _check_operations(server: Server) -> None:
         return
     if operations.port and operations.port == server.port:
         raise problem(f"{key}.port", "is server.port too; use two ports, or remove the section")
-    cert, private = operations.tls_cert_file, operations.tls_key_file
-    check_pair(key, "tls_cert_file", cert, "tls_key_file", private)

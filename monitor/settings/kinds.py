@@ -21,7 +21,7 @@ from unicodedata import combining, normalize
 
 from msgspec import Meta
 
-from monitor.core.quiet_times import QUIET_TIME
+from monitor.core.quiet_times import QUIET_TIME, TIME
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 
 MASK = "********"
@@ -93,12 +93,16 @@ def listed_value(text: str) -> ListedValue:
 
 
 class Secret:
-    """Text that is never printed; only :meth:`reveal` returns it."""
+    """Text that is never printed; only :meth:`reveal` returns it.
 
-    __slots__ = ("_text",)
+    ``file`` is the path that it was read from; None if the settings hold the text itself.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_text", "file")
+
+    def __init__(self, text: str, file: str | None = None) -> None:
         self._text = text
+        self.file = file
 
     def reveal(self) -> str:
         """Return the secret as plain text."""
@@ -218,21 +222,23 @@ Place = Annotated[
         description="a web address, or the path of a folder without spaces",
     ),
 ]
-ClockTime = Annotated[
+Hours = Annotated[
     str,
-    Meta(
-        pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)\Z",
-        description='a time of day such as "09:00"',
-    ),
+    Meta(pattern=rf"^{TIME}-({TIME}|24:00)\Z", description='hours of a day such as "09:00-17:00"'),
 ]
+ALWAYS_QUIET = "always"
+"""Quiet time of a router whose silence is never a fault."""
 Quiet = Annotated[
     str,
     Meta(
-        pattern=QUIET_TIME,
-        description='a quiet time such as "sunday", "daily 22:00-06:00" or'
+        pattern=rf"^{ALWAYS_QUIET}\Z|{QUIET_TIME}",
+        description='"always", or a quiet time such as "sunday", "daily 22:00-06:00" or'
         ' "2026-12-24..2026-12-26 12:00-24:00"',
     ),
 ]
+Beginning = NewType("Beginning", str)
+"""Place in a topic: one of ENDS, or the ISO text of a time with a zone."""
+ENDS = ("earliest", "latest")
 TimeZone = Annotated[
     str,
     Meta(
@@ -246,7 +252,6 @@ Count = Annotated[int, _between(1, 1_000_000)]
 LargeCount = Annotated[int, _between(1, 10**12)]
 Port = Annotated[int, _between(0, 65_535)]
 SmallCount = Annotated[int, _between(1, 1024)]
-AttributeCount = Annotated[int, _between(1, 4)]
 Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, such as 0.70")]
 AuditRate = Annotated[
     float, Meta(gt=0, le=1, description="a probability above 0 and up to 1, such as 0.5")
@@ -260,7 +265,6 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
-Confidence = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.5")]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]

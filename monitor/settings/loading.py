@@ -6,11 +6,11 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from msgspec.structs import replace
 
-from monitor.settings.build import build
+from monitor.settings.build import build, declared_kinds, is_section, required, secrets_of
 from monitor.settings.check_use_cases import check_use_cases
 from monitor.settings.checks import (
     MIN_SECRET,
@@ -20,11 +20,11 @@ from monitor.settings.checks import (
     check_special,
     is_loopback,
 )
-from monitor.settings.environment import exact, override
-from monitor.settings.kinds import Secret
+from monitor.settings.environment import EnvText, exact, override
+from monitor.settings.kinds import File, Secret
 from monitor.settings.paths import anchor
-from monitor.settings.problems import Problems, problem
-from monitor.settings.sections import DEFAULT_DATABASE, Server, Settings
+from monitor.settings.problems import Problems, join, problem
+from monitor.settings.sections import DEFAULT_DATABASE, Settings
 
 # Far longer than any key or token; a larger file is the wrong file.
 _MAX_SECRET_BYTES = 4096
@@ -58,11 +58,14 @@ def load(
         tree = {**tree, "use_case": _use_cases(contract)}
     tree = anchor(Settings, tree, Path(path).absolute().parent)
     override(tree, env)
-    settings: Settings = build(Settings, anchor(Settings, tree, Path.cwd()), "")
-    settings = _read_secrets(settings, _from_file if with_secrets else _stand_in)
+    tree, problems = anchor(Settings, tree, Path.cwd()), Problems()
+    with problems.collected():
+        _read_secret_files(Settings, tree, "", _from_file if with_secrets else _stand_in)
+    with problems.collected():
+        settings: Settings = build(Settings, tree, "")
+    problems.raise_any()
     if not with_secrets:
         settings = _with_needed_keys(settings)
-    problems = Problems()
     for check in (check_sections, check_use_cases, check_special, check_id_keys, check_probes):
         with problems.collected():
             check(settings)
@@ -129,70 +132,47 @@ def _with_needed_keys(settings: Settings) -> Settings:
 
 def _stand_in(key: str, path: str) -> Secret:
     """Return a fake Secret made from ``key``: distinct, and long enough for every check."""
-    del path
-    return Secret(re.sub(r"\W+", "-", f"{key} was not read").ljust(MIN_SECRET, "-"))
+    text = re.sub(r"\W+", "-", f"{key} was not read").ljust(MIN_SECRET, "-")
+    return Secret(text, path or None)
 
 
 _Read = Callable[[str, str], Secret]
 """Reader of a secret, given the key and the path of its file."""
 
 
-def _read_secrets(settings: Settings, read: _Read) -> Settings:
-    stream, privacy, probes = settings.stream, settings.privacy, settings.probes
-    security, judge = stream.security, settings.judge
-    password = _secret(read, "stream.security.password", security.password, security.password_file)
-    security = replace(security, password=password)
-    registry = stream.schema_registry
-    key = "stream.schema_registry"
-    registry = replace(
-        registry,
-        password=_secret(read, f"{key}.password", registry.password, registry.password_file),
-        token=_secret(read, f"{key}.token", registry.token, registry.token_file),
-    )
-    id_key = _secret(read, "privacy.id_key", privacy.id_key, privacy.id_key_file)
-    id_keys = tuple(
-        replace(listed, key=_secret(read, f"privacy.id_keys[{i}].key", listed.key, listed.key_file))
-        for i, listed in enumerate(privacy.id_keys)
-    )
-    return replace(
-        settings,
-        stream=replace(stream, security=security, schema_registry=registry),
-        privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
-        server=_read_tokens(settings.server, read),
-        probes=replace(probes, key=_secret(read, "probes.key", probes.key, probes.key_file)),
-        judge=replace(
-            judge, api_key=_secret(read, "judge.api_key", judge.api_key, judge.api_key_file)
-        ),
-    )
+def _read_secret_files(kind: Any, value: Any, key: str, read: _Read) -> None:
+    """Set each secret NAME of a settings tree from NAME_file, which is removed.
+
+    Raises:
+        SettingsError: all files that cannot be read, and secrets that are given twice.
+    """
+    kind, problems = required(kind), Problems()
+    value = value.parsed if isinstance(value, EnvText) else value
+    if isinstance(value, list) and get_origin(kind) is tuple:
+        parts = [(get_args(kind)[0], part, join(key, i)) for i, part in enumerate(value)]
+    elif isinstance(value, dict) and is_section(kind):
+        for name in secrets_of(kind):
+            with problems.collected():
+                _read_secret_file(value, name, join(key, name), read)
+        kinds = declared_kinds(kind)
+        parts = [(kinds[n], part, join(key, n)) for n, part in value.items() if n in kinds]
+    else:
+        return
+    for part_kind, part, part_key in parts:
+        with problems.collected():
+            _read_secret_files(part_kind, part, part_key, read)
+    problems.raise_any()
 
 
-def _read_tokens(server: Server, read: _Read) -> Server:
-    operations = server.operations
-    operations_token = _secret(
-        read, "server.operations.token", operations.token, operations.token_file
-    )
-    tokens = tuple(
-        replace(
-            reader,
-            token=_secret(read, f"server.tokens[{i}].token", reader.token, reader.token_file),
-        )
-        for i, reader in enumerate(server.tokens)
-    )
-    return replace(
-        server,
-        token=_secret(read, "server.token", server.token, server.token_file),
-        tokens=tokens,
-        operations=replace(operations, token=operations_token),
-    )
-
-
-def _secret(read: _Read, key: str, given: Secret | None, path: str | None) -> Secret | None:
-    if path is None:
-        return given
-    key = f"{key}_file"
-    if given is not None:
-        raise problem(key, f"is set beside {key.removesuffix('_file')}; keep one of the two")
-    return read(key, path)
+def _read_secret_file(table: dict[str, Any], name: str, key: str, read: _Read) -> None:
+    written = table.pop(f"{name}_file", None)
+    if written is None:
+        return
+    file_key = f"{key}_file"
+    path = build(File, written, file_key)
+    if name in table:
+        raise problem(file_key, f"is set beside {key}; keep one of the two")
+    table[name] = read(file_key, path)
 
 
 def _from_file(key: str, path: str) -> Secret:
@@ -208,4 +188,4 @@ def _from_file(key: str, path: str) -> Secret:
     if len(data) > _MAX_SECRET_BYTES or not text.strip():
         fix = f"must hold 1 to {_MAX_SECRET_BYTES} bytes of text; check the file"
         raise problem(key, f"{_printable(path)} {fix}")
-    return Secret(text)
+    return Secret(text, path)

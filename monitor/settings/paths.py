@@ -10,9 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import msgspec
-
-from monitor.settings.build import bare, is_section, required
+from monitor.settings.build import bare, declared_kinds, is_section, required
 from monitor.settings.environment import EnvText
 from monitor.settings.kinds import LocalFile, Url
 
@@ -32,7 +30,7 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
     """
     kind = required(kind)
     if isinstance(value, dict) and is_section(kind):
-        kinds = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        kinds = declared_kinds(kind)
         return {
             name: anchor(kinds[name], part, folder) if name in kinds else part
             for name, part in value.items()

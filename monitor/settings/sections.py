@@ -5,10 +5,9 @@ deploy/slicewatch.reference.toml describes each option; a test keeps the two in 
 
 from __future__ import annotations
 
-import enum
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 from unicodedata import normalize
 
 from msgspec import Struct, field
@@ -20,14 +19,14 @@ from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, WINDOWS, to_micros
 from monitor.settings.kinds import (
+    ALWAYS_QUIET,
+    ENDS,
     Address,
     AnyDuration,
-    AttributeCount,
     AttributeName,
     AuditRate,
+    Beginning,
     BiasLimit,
-    ClockTime,
-    Confidence,
     Count,
     DatabaseUrl,
     Digest,
@@ -36,6 +35,7 @@ from monitor.settings.kinds import (
     Edge,
     ElsewhereFile,
     File,
+    Hours,
     Interval,
     LargeCount,
     Limit,
@@ -70,23 +70,29 @@ DEFAULT_READER = "default"
 """Name of the token in ``server.token``, in the access log."""
 ANYBODY = "anonymous"
 """Name of a reader without credentials, if none are required."""
+LEAST_LEASE = 30 * SECOND
+"""Shortest lease: a slow transaction of a healthy evaluator must not cost it its right."""
 
 
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all tables of the settings file; the fields of a subclass are its keys."""
 
 
-class Security(SettingsSection, frozen=True, kw_only=True):
+class Login(SettingsSection, frozen=True, kw_only=True):
+    """Options of a connection to another server: user, password and TLS files."""
+
+    username: Text | None = None
+    password: Secret | None = None
+    ca_file: File | None = None
+    cert_file: File | None = None
+    key_file: File | None = None
+
+
+class Security(Login, frozen=True, kw_only=True):
     """Section ``[stream.security]``: protocol, login and TLS files of the Kafka connection."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    username: Text | None = None
-    password: Secret | None = None
-    password_file: File | None = None
-    ca_file: File | None = None
-    cert_file: File | None = None
-    key_file: File | None = None
 
     @property
     def sasl(self) -> bool:
@@ -99,18 +105,11 @@ class Security(SettingsSection, frozen=True, kw_only=True):
         return self.protocol.endswith("SSL")
 
 
-class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
+class SchemaRegistrySettings(Login, frozen=True, kw_only=True):
     """Section ``[stream.schema_registry]``: address, login and TLS files of the Avro registry."""
 
     url: WebUrl | None = None
-    username: Text | None = None
-    password: Secret | None = None
-    password_file: File | None = None
     token: Secret | None = None
-    token_file: File | None = None
-    ca_file: File | None = None
-    cert_file: File | None = None
-    key_file: File | None = None
 
 
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
@@ -122,19 +121,14 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     group_id: Name = "slicewatch"
     instance: Name | None = None
     client: Literal["kafka-python", "librdkafka", "embedded"] = "kafka-python"
-    format: Literal["json", "avro"] = "json"
     clock: Literal["live", "history"] = "live"
-    start: Literal["earliest", "latest", "time"] = "earliest"
-    start_at: datetime | None = None
+    start: Beginning = Beginning("earliest")
     horizon: Term = Duration(30 * DAY)
     lateness: AnyDuration = Duration(10 * MINUTE)
-    max_early: AnyDuration = Duration(5 * MINUTE)
-    max_ahead: AnyDuration = Duration(DAY)
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
     unknown_fields: Literal["ignore", "reject"] = "ignore"
-    expect_decisions: bool = True
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
@@ -151,8 +145,20 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def start_micros(self) -> int | None:
-        """``start_at`` in microseconds since 1970 UTC; None unless ``start`` is ``time``."""
-        return None if self.start_at is None else to_micros(self.start_at)
+        """``start`` in microseconds since 1970 UTC; None if it is ``earliest`` or ``latest``."""
+        if self.start in ENDS:
+            return None
+        return to_micros(datetime.fromisoformat(self.start))
+
+    @property
+    def format(self) -> Literal["json", "avro"]:
+        """Return ``avro`` with a schema registry, whose wire format messages may have then."""
+        return "json" if self.schema_registry.url is None else "avro"
+
+    @property
+    def expects_decisions(self) -> bool:
+        """Return False when decisions may always stay away, so that silence is no fault."""
+        return ALWAYS_QUIET not in self.quiet
 
 
 class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
@@ -190,23 +196,24 @@ class Pending(SettingsSection, frozen=True, kw_only=True):
 
 
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[ingest]``: size and interval of flushes, dead-letter stop, memory bounds."""
+    """Section ``[ingest]``: interval of flushes."""
 
-    flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
-    dead_letter_stop_share: Share = Fraction("0.9")
-    dead_letter_min_events: Count = 1000
-    max_atoms: Count = 10_000
-    max_versions: SmallCount = 64
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[evaluate]``: cycle, lease, completeness of cohorts, attributes per group-by."""
+    """Section ``[evaluate]``: interval between two evaluations."""
 
     cycle: Interval = Duration(10 * SECOND)
-    completeness: Share = Fraction("0.95")
-    lease: Interval = Duration(30 * SECOND)
-    max_group_by_attributes: AttributeCount = 2
+
+    completeness: ClassVar = Fraction("0.95")
+    """Share of the requested labels from which a cohort is complete: a few never come, and without
+    them no cohort would mature; with much fewer, late labels would change a rate after its test."""
+
+    @property
+    def lease(self) -> Duration:
+        """Time until another evaluator takes over from a silent one: three missed cycles."""
+        return Duration(max(LEAST_LEASE, 3 * self.cycle))
 
 
 class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
@@ -220,7 +227,6 @@ class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
 
     id: Name
     key: Secret | None = None
-    key_file: File | None = None
     from_day: date | None = None
 
 
@@ -229,7 +235,6 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
     k: Count = 11
     id_key: Secret | None = None
-    id_key_file: File | None = None
     id_keys: tuple[IdKeySettings, ...] = ()
 
     @property
@@ -241,10 +246,9 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[retention]``: time (us) for which dead letters, Snapshots and counts are kept."""
+    """Section ``[retention]``: time (us) for which dead letters and published numbers are kept."""
 
     dead_letters: Term = Duration(7 * DAY)
-    snapshots: Term = Duration(395 * DAY)
     aggregates: Term = Duration(395 * DAY)
 
 
@@ -253,7 +257,6 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     token: Secret | None = None
-    token_file: File | None = None
 
 
 class Operations(SettingsSection, frozen=True, kw_only=True):
@@ -261,10 +264,6 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
     host: Text = "127.0.0.1"
     port: Port | None = None
-    tls_cert_file: File | None = None
-    tls_key_file: File | None = None
-    token: Secret | None = None
-    token_file: File | None = None
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
@@ -276,9 +275,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     tls_key_file: File | None = None
     client_ca_file: File | None = None
     token: Secret | None = None
-    token_file: File | None = None
     insecure: bool = False
-    max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
     responders: tuple[Text, ...] = ()
     producers: tuple[Text, ...] = ()
@@ -316,11 +313,9 @@ class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[probes]``: key, timeout and declared sets of matched-pair test traffic."""
+    """Section ``[probes]``: key and declared sets of matched-pair test traffic."""
 
     key: Secret | None = None
-    key_file: File | None = None
-    timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
 
 
@@ -352,16 +347,12 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     url: WebUrl | None = None
     model: Text | None = None
     api_key: Secret | None = None
-    api_key_file: File | None = None
     outputs_topic: Topic = "outputs"
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None
     group_id: Name = "slicewatch-judge"
     threshold: Points = 100
     block: bool = False
-    penalty: Points = 20
-    min_confidence: Confidence = 0.0
-    longest_piece: Count = 4_000
     timeout: Patience = Duration(60 * SECOND)
     tries: SmallCount = 5
     concurrency: SmallCount = 4
@@ -395,12 +386,9 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
     runbooks: Place = "deploy/runbooks"
-    dashboard_url: WebUrl | None = None
-    labels_stale: Term = Duration(3 * DAY)
     timezone: TimeZone = "UTC"
     office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
-    office_from: ClockTime = "09:00"
-    office_until: ClockTime = "17:00"
+    office_hours: Hours = "09:00-17:00"
     page: Receiver = field(default_factory=Receiver)
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)
@@ -430,18 +418,22 @@ class Links(SettingsSection, frozen=True, kw_only=True):
 
 
 class ReportSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[report]``: time zone, interval width and present threshold of weekly reports."""
+    """Section ``[report]``: time zone and present threshold of weekly reports."""
 
     timezone: TimeZone = "UTC"
-    interval_width: Share = Fraction("0.10")
     present_threshold: Score | None = None
 
 
-class Harm(enum.StrEnum):
-    """Kind of harm to people when a contract is broken: allocative or representational."""
-
-    ALLOCATIVE = "allocative"  # something is withheld or comes late
-    REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
+Source = Literal[
+    "declared",
+    "inferred",
+    "device",
+    "judge_version",
+    "rubric_version",
+    "policy_version",
+    "router_version",
+]
+_VERSION = "_version"
 
 
 class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
@@ -455,12 +447,9 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     aliases: dict[str, str] = field(default_factory=dict)
     ranges: tuple[Edge, ...] = ()
     definition: str = ""
-    source: Literal["declared", "inferred", "device", "version"] = "declared"
-    version_of: Literal["judge", "rubric", "policy", "router"] | None = None
+    source: Source = "declared"
     known_error: str = ""
     purpose: str = ""
-    approved_by: str = ""
-    approved_at: date | None = None
     special_category: bool = False
     owner: str = ""
     legal_basis: str = ""
@@ -471,6 +460,12 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
         """Return the engine's Attribute, by which decisions are coded."""
         aliases = tuple(sorted(self.aliases.items()))
         return Attribute(self.name, self.listed, self.version_of, aliases, self.ranges)
+
+    @property
+    def version_of(self) -> str | None:
+        """Part of the router whose version is the value; None if the event has the value."""
+        part = self.source.removesuffix(_VERSION)
+        return None if part == self.source else part
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -514,9 +509,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     min_positives: Count = 50
     min_negatives: Count = 30
     window: str = "7d"
-    max_age: Term | None = None
     accepted_trade_off: str = ""
-    rationale: str = ""
 
     @property
     def limits(self) -> Limits:
@@ -580,9 +573,6 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     owner: Text
     contract: ContractSettings
     context: str = ""
-    harm: Harm = Harm.ALLOCATIVE
-    developer: str = ""
-    stakeholders: tuple[Text, ...] = ()
     review_cadence: Term = Duration(90 * DAY)
     page_at_night: bool = True
     synthetic: bool = False
@@ -609,7 +599,8 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             where=tuple(sorted(self.where.items())),
             effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
-            max_age=self.contract.max_age or 2 * WINDOWS[self.contract.window].length,
+            # One table may be missing, as of a holiday; older rates are nobody's present.
+            max_age=2 * WINDOWS[self.contract.window].length,
             own_limits=tuple(limits.to_core() for limits in self.limit),
         )
 

@@ -91,13 +91,10 @@ def _server(server: Server) -> Iterator[str]:
 def _operations(operations: Operations) -> Iterator[str]:
     if operations.port is None or is_loopback(operations.host):
         return
-    if operations.token is None:
-        yield (
-            "server.operations.host: anyone who reaches the port can read the service's own"
-            " metrics; none of them is about a slice"
-        )
-    elif operations.tls_cert_file is None:
-        yield "server.operations.token: is sent over an unencrypted connection"
+    yield (
+        "server.operations.host: anyone who reaches the port can read the service's own"
+        " metrics; none of them is about a slice"
+    )
 
 
 def _used_attributes(settings: Settings) -> set[str]:
@@ -112,7 +109,7 @@ def _attribute(
 ) -> Iterator[str]:
     if attribute.name not in used:
         yield f"{key}: is in no group-by and no where; it only multiplies the cells"
-    if attribute.source == "version" or all(u.synthetic for u in settings.use_case):
+    if attribute.version_of is not None or all(u.synthetic for u in settings.use_case):
         return
     if attribute.source == "inferred" and not attribute.special_category:
         yield (
@@ -123,16 +120,16 @@ def _attribute(
         yield f"{key}.known_error: is not set, though the value is inferred"
 
 
-_OF_ATTRIBUTE = ("definition", "purpose", "approved_by", "approved_at")
-_OF_USE_CASE = ("context", "developer", "stakeholders")
-_OF_CONTRACT = ("accepted_trade_off", "rationale")
+_OF_ATTRIBUTE = ("definition", "purpose", "owner")
+_OF_USE_CASE = ("context",)
+_OF_CONTRACT = ("accepted_trade_off",)
 
 
 def _missing_descriptions(settings: Settings) -> Iterator[str]:
     """Yield the keys of descriptions that are not set; test conditions need none."""
     use_cases = [(i, case) for i, case in enumerate(settings.use_case) if not case.synthetic]
     for i, attribute in enumerate(settings.attribute if use_cases else ()):
-        if attribute.source != "version":
+        if attribute.version_of is None:
             yield from _unset(attribute, f"attribute[{i}]", _OF_ATTRIBUTE)
     for i, use_case in use_cases:
         yield from _unset(use_case, f"use_case[{i}]", _OF_USE_CASE)

@@ -50,7 +50,6 @@ def settings(broker: KafkaBroker, topics: Topics, folder: Path, url: str) -> dic
         "SLICEWATCH__STREAM__LABELS_TOPIC": topics.labels,
         "SLICEWATCH__STREAM__GROUP_ID": topics.decisions[-9:],
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
-        "SLICEWATCH__STREAM__FORMAT": "avro",
         "SLICEWATCH__STREAM__SCHEMA_REGISTRY__URL": url,
         "SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db",
         **WITH_KEY,

@@ -405,7 +405,7 @@ def test_version_flood_ends_in_other(tmp_path: Path) -> None:
         good(f"d{i}", threshold=i / 1000, versions=lesson.VERSIONS | {"judge": f"j{i % 300}"})
         for i in range(1000)
     ]
-    with Pipeline(tmp_path, ingest__max_versions=64) as pipeline:
+    with Pipeline(tmp_path) as pipeline:
         pipeline.broker.produce(DECISIONS, messages(flood, [250] * 4))
         pipeline.worker()
         pipeline.drain()
@@ -519,7 +519,7 @@ def test_live_clock_refuses_what_is_ahead_of_the_broker(tmp_path: Path) -> None:
     stamp = int(NOW.timestamp() * 1000)
     early = ["2026-06-01T10:10:00Z", "2026-06-01T10:10:00.000001Z", "2027-01-01T00:00:00Z"]
     decisions = [good(f"d{i}") | {"decided_at": at} for i, at in enumerate(early)]
-    with Pipeline(tmp_path, stream__clock="live", stream__max_early="5m") as pipeline:
+    with Pipeline(tmp_path, stream__clock="live") as pipeline:
         pipeline.clock.seconds = 4_000_000_000.0
         pipeline.broker.produce(DECISIONS, messages(decisions), timestamps_ms=[stamp] * 3)
         pipeline.worker()

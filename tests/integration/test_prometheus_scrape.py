@@ -42,7 +42,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import DAY
 from monitor.records import Shard
 from monitor.settings import Server, Settings
-from monitor.settings.kinds import LocalFile
+from monitor.settings.kinds import LocalFile, Secret
 from monitor.settings.sections import Operations
 from monitor.shard_status import Tallies
 
@@ -235,7 +235,7 @@ def test_the_rendered_configuration_reads_both_ports(
         server=Server(
             host=fairness.host,
             port=fairness.port,
-            token_file=LocalFile(str(token)),
+            token=Secret(token.read_text(), str(token)),
             tls_cert_file=LocalFile(str(certificates.server)),
             operations=Operations(port=operations.port),
         )

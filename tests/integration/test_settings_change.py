@@ -408,7 +408,7 @@ class TestStarts:
             assert Codings(site.engine).kept_grid(site.settings.coding) is None
 
     def test_another_source_under_an_old_name_is_refused(self, tmp_path: Path) -> None:
-        version = 'source = "version"\nversion_of = "judge"\n'
+        version = 'source = "judge_version"\n'
         with Site(tmp_path) as site:
             count(site, Histories(1, 10).decisions)
             with pytest.raises(StoreError, match="attribute channel: version_of differs"):
@@ -468,8 +468,7 @@ def released(canary: str) -> str:
     """The settings with the policy as an attribute: this version is the canary."""
     text = f"""[[attribute]]
 name = "release"
-source = "version"
-version_of = "policy"
+source = "policy_version"
 values = ["stable", "canary"]
 aliases = {{ "p0" = "stable", "{canary}" = "canary" }}
 """

@@ -38,8 +38,7 @@ SHARES = {"p-41": 0.55, "p-42": 0.25, "p-99": 0.1, NONE: 0.1}
 RELEASES = {"p-41": "stable", "p-42": "canary", "p-99": "__other__", NONE: "__missing__"}
 RELEASE = """[[attribute]]
 name = "release"
-source = "version"
-version_of = "policy"
+source = "policy_version"
 values = ["stable", "canary"]
 aliases = { "p-41" = "stable", "p-42" = "canary" }
 definition = "test condition"

@@ -880,9 +880,9 @@ _REPORT = (
     *rows_for(
         Surface.REPORT, Rule.PROCESS, "numbers of the store, once a day of event time at most",
         "Changes.since Manifest.revision ReleasedRevision.number Ledger.revisions",
-        "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context UseCaseFacts.harm",
-        "UseCaseFacts.stakeholders UseCaseFacts.version UseCaseFacts.effective",
-        "UseCaseFacts.reason UseCaseFacts.rationale UseCaseFacts.accepted_trade_off",
+        "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context",
+        "UseCaseFacts.version UseCaseFacts.effective",
+        "UseCaseFacts.reason UseCaseFacts.accepted_trade_off",
         "UseCaseFacts.where UseCaseFacts.compared AttributeFacts.name AttributeFacts.values",
         "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",

@@ -35,6 +35,7 @@ from pipeline import (
     Pipeline,
     assert_conserved,
     attributes_in,
+    flushed_by,
     messages,
     run_history,
     tallies_text,
@@ -126,7 +127,7 @@ def test_order_repetition_and_batching_change_nothing(
             messages(labels, arrays),
             expected(history),
             max_records=poll,
-            ingest__flush_events=flush,
+            constants=flushed_by(flush),
         )
     assert total(statuses, DECISIONS, "duplicates") == len(decisions) - size
 
@@ -210,7 +211,11 @@ def _check_disorder(seed: int, size: int, **where: str) -> None:
     partitions = pick.randint(1, 3), pick.randint(1, 3)
     window, minutes = pick.choice((("1h", 59), ("90s", 1), ("24h", 23 * 60)))
     flush = pick.choice((1, 5, 1000))
-    options: dict[str, Any] = {"ingest__flush_events": flush, "dedupe__window": window, **where}
+    options: dict[str, Any] = {
+        "constants": flushed_by(flush),
+        "dedupe__window": window,
+        **where,
+    }
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:
         _produce(pipeline, history, pick, minutes)
         evaluators = [pipeline.evaluator() for _ in range(2)]
@@ -325,7 +330,10 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
     arriving = [(LABELS, one) for one in labels + pick.sample(labels, len(labels) // 2)]
     arriving += [(DECISIONS, one) for one in decisions]
     pick.shuffle(arriving)
-    options: dict[str, Any] = {"ingest__flush_events": pick.choice((1, 5, 1000)), **where}
+    options: dict[str, Any] = {
+        "constants": flushed_by(pick.choice((1, 5, 1000))),
+        **where,
+    }
     with folder() as path, Pipeline(path, (1, partitions), **options) as pipeline:
         for _ in range(2):
             pipeline.worker()
@@ -387,7 +395,7 @@ def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) ->
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""
     history, pick = Histories(seed, size, hours=24 * 20), random.Random(seed)
     options: dict[str, Any] = {"stream__horizon": pick.choice(("72h", "240h", "720h")),
-               "ingest__flush_events": 1}  # fmt: skip
+               "constants": flushed_by(1)}  # fmt: skip
     with folder() as path, Pipeline(path, (2, 2), pick.choice((1, 4)), **options) as pipeline:
         decisions = in_order(history) + [_closing(history)] * 3
         pipeline.broker.produce(DECISIONS, messages(decisions))
@@ -586,7 +594,10 @@ def test_a_second_reading_gives_the_same_verdicts() -> None:
     decisions += [decisions[i] for i in (3, 8, 10, 12)]
     outcomes = set()
     for poll in (1, 2, 5, 1000):
-        with folder() as path, Pipeline(path, max_records=poll, ingest__flush_events=poll) as one:
+        with (
+            folder() as path,
+            Pipeline(path, max_records=poll, constants=flushed_by(poll)) as one,
+        ):
             one.broker.produce(DECISIONS, messages(decisions))
             worker = one.worker()
             for _ in range(pick.randint(0, 6)):

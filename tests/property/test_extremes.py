@@ -48,8 +48,10 @@ TEXTS = (b'""', b'"\\ud800"', b'"\\ud800\\udc00"', b'"\\u0000"', b'"\x01"', b'"\
 SHAPES = (b"null", b"true", b"false", b"[]", b"{}", b"[" * 2000 + b"]" * 2000)
 STAMPS = (-1, 0, 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63))
 OPTIONS: dict[str, Any] = {
-    "ingest__dead_letter_stop_share": 1, "ingest__max_versions": 1000, "stream__horizon": "2d",
-    "retention__aggregates": "40d",
+    "stream__horizon": "2d", "retention__aggregates": "40d",
+    "constants": {
+        "consumers.ingest.DEAD_LETTER_STOP_SHARE": 1, "monitor.composition.MAX_VERSIONS": 1000
+    },
 }  # fmt: skip
 
 

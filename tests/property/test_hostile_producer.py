@@ -215,8 +215,10 @@ def story(seed: int, clock: str, topic: str, fuzzed: Sequence[bytes | None]) -> 
 
 OPTIONS: dict[str, Any] = {
     "stream__horizon": "2d",
-    "ingest__dead_letter_stop_share": 1,
-    "ingest__max_versions": 500,
+    "constants": {
+        "consumers.ingest.DEAD_LETTER_STOP_SHARE": 1,
+        "monitor.composition.MAX_VERSIONS": 500,
+    },
 }
 
 

@@ -33,6 +33,7 @@ from pipeline import (
     Pipeline,
     Seen,
     attributes_in,
+    flushed_by,
     messages,
     total,
 )
@@ -261,6 +262,9 @@ def test_a_shard_nobody_registered_can_be_claimed(tmp_path: Path) -> None:
 # Poison
 
 
+FEW_EVENTS = {"consumers.ingest.DEAD_LETTER_MIN_EVENTS": 50}
+
+
 def _label_noise(number: int, **more: object) -> list[Event]:
     return [label(decision(f"d{i}", i / 60)) | more for i in range(number)]
 
@@ -268,7 +272,7 @@ def _label_noise(number: int, **more: object) -> list[Event]:
 @pytest.mark.parametrize("clock", ["history", "live"])
 def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: str) -> None:
     """Pooled with twenty times as many good decisions, 5 % would be an ordinary day."""
-    options: dict[str, Any] = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"stream__clock": clock, "constants": FEW_EVENTS}
     with Pipeline(tmp_path, max_records=60, **options) as pipeline:
         pipeline.worker()
         noise = _label_noise(80, version=0) + _label_noise(20, ready="yes")
@@ -286,7 +290,7 @@ def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: 
 @given(st.integers(0, 2**32 - 1))
 def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
     pick = random.Random(seed)
-    options: dict[str, Any] = {"ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"constants": FEW_EVENTS}
     with folder() as path, Pipeline(path, (2, 2), pick.choice((7, 300)), **options) as pipeline:
         pipeline.worker()
         events = [decision(f"d{i}", i / 60) for i in range(300)]
@@ -327,7 +331,7 @@ def _story(path: Path, restarts: Sequence[int], **options: Any) -> list[bytes | 
     so the frontier is not simply the watermark.
     """
     said: list[bytes | None] = []
-    with Pipeline(path, ingest__flush_events=5, max_records=5, **options) as pipeline:
+    with Pipeline(path, constants=flushed_by(5), max_records=5, **options) as pipeline:
         evaluator = pipeline.evaluator()
         pipeline.worker()
 

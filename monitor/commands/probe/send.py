@@ -27,6 +27,7 @@ from monitor.commands.probe.access import (
     shortfalls,
 )
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.rounds import PAIR_TIMEOUT
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.http_router import target
@@ -254,9 +255,9 @@ def _warnings(
             f" {duration_text(declared_set.every)}, which probes.sets {declared_set.name}"
             " declares: the set will be reported as overdue"
         )
-    if every < settings.probes.timeout:
+    if every < PAIR_TIMEOUT:
         yield (
-            f"rounds are less than probes.timeout ({duration_text(settings.probes.timeout)}) "
+            f"rounds are less than {duration_text(Duration(PAIR_TIMEOUT))} "
             "apart: a variant without an answer may be matched with one from the next round"
         )
 

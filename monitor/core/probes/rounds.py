@@ -48,6 +48,11 @@ _WITHOUT_EXPECTED = 2  # earlier format, without the expectation of a flip
 _NEVER = -(1 << 62)  # before every event
 
 
+PAIR_TIMEOUT = HOUR
+"""Longest wait for the other variants of a pair: a paced round takes minutes, a router hours at
+worst; a longer wait would compare answers of two versions of the router."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredSet:
     """Probe set as declared in the settings; times in microseconds.
@@ -69,7 +74,7 @@ class DeclaredSet:
     reference: str
     every: int = DAY
     max_flip_ratio: float = 0.05
-    timeout: int = HOUR
+    timeout: int = PAIR_TIMEOUT
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class ChaosProcess(Running):
             "CHAOS_ORDERS": str(self._orders),
             "CHAOS_STORM": str(site.folder / "storm"),
             "CHAOS_CLIENT_LOG": str(site.folder / f"{name}.client.log"),
-            "SLICEWATCH__EVALUATE__LEASE": f"{LEASE_SECONDS:.0f}s",
+            "CHAOS_LEASE": f"{LEASE_SECONDS:.0f}",
             **more,
         }
         super().__init__(site.folder, [command, "--settings", "settings.toml"], environment)

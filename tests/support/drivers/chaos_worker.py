@@ -13,6 +13,7 @@ outside:
   written in one transaction.
 * ``CHAOS_IDLE``: milliseconds after which PostgreSQL ends a transaction in which nothing happens,
   in place of the program's own limit, which no test could wait for.
+* ``CHAOS_LEASE``: seconds of the shortest lease of an evaluator.
 * ``CHAOS_CLIENT_LOG``: a file for what the Kafka client says.
 
 A crash is exit code 137 without any cleaning up; a stop is SIGSTOP, until somebody continues us.
@@ -35,6 +36,8 @@ import sqlalchemy as sa
 from stepped_clock import SteppedClock
 
 from monitor.cli import main
+from monitor.core.time import SECOND
+from monitor.settings import sections
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 
@@ -184,6 +187,8 @@ if __name__ == "__main__":
         _tell_client_log(os.environ["CHAOS_CLIENT_LOG"])
     if "STEPPED_CLOCK" in os.environ:
         SteppedClock(Path(os.environ["STEPPED_CLOCK"])).install()
+    if "CHAOS_LEASE" in os.environ:
+        sections.LEAST_LEASE = int(os.environ["CHAOS_LEASE"]) * SECOND
     if "CHAOS_IDLE" in os.environ:
         _limit_idling(os.environ["CHAOS_IDLE"])
     Points(Chaos(os.environ)).install()

@@ -23,6 +23,7 @@ import psutil
 from pipeline import SETTINGS, ManualClock, settings_with
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from consumers import ingest
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.records import Shard
 from monitor.service import Service
@@ -99,12 +100,12 @@ class Flood:
 
     def __init__(self, folder: Path) -> None:
         database.PAGE_CACHE_KILOBYTES = 2_000
+        ingest.DEAD_LETTER_STOP_SHARE = 1
         settings = settings_with(
             folder,
             SETTINGS.replace("synthetic = true\nk = 1\n", ""),
             stream__clock="history",
             server__port=0,
-            ingest__dead_letter_stop_share=1,
         )
         self.clock = ManualClock()
         self.broker = MemoryBroker({"decisions": 1, "labels": 1})

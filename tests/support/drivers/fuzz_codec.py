@@ -360,11 +360,14 @@ def check_clock(events: Sequence[tuple[int, int]]) -> None:
 # The whole pipeline
 
 
+PATIENT = {"consumers.ingest.DEAD_LETTER_MIN_EVENTS": 1_000_000}
+
+
 def check_pipeline(decisions: Sequence[Message], labels: Sequence[Message]) -> None:
     """Both topics through the store and the evaluator: nothing is lost, nothing leaks."""
     with (
         TemporaryDirectory() as folder,
-        Pipeline(Path(folder), ingest__dead_letter_min_events=1_000_000) as pipeline,
+        Pipeline(Path(folder), constants=PATIENT) as pipeline,
     ):
         pipeline.broker.produce(DECISIONS, decisions)
         pipeline.broker.produce(LABELS, labels)

@@ -99,7 +99,7 @@ def _change(draw: st.DrawFn, lines: list[str], change: str) -> None:
 
 _NAMES = st.sampled_from(
     ["STREAM__HORIZON", "STREAM__SECURITY__PROTOCOL", "STREAM__SECURITY__PASSWORD_FILE",
-     "STREAM__AUDIT_RATES", "STREAM__START_AT", "STREAM__CLIENT", "PRIVACY__ID_KEY_FILE",
+     "STREAM__AUDIT_RATES", "STREAM__START", "STREAM__CLIENT", "PRIVACY__ID_KEY_FILE",
      "PRIVACY__K", "SERVER__TOKEN__X", "SERVER__HOST", "SERVER", "ATTRIBUTE",
      "ATTRIBUTE__0__VALUES", "ATTRIBUTE__1__NAME", "ATTRIBUTE__7__NAME", "USE_CASE__0__K",
      "USE_CASE__0__WHERE__CHANNEL", "USE_CASE__0__GROUP_BYS__0", "USE_CASE__X",
@@ -107,7 +107,7 @@ _NAMES = st.sampled_from(
 )  # fmt: skip
 _SECRET_NAMES = st.sampled_from(
     ["STREAM__SECURITY__PASSWORD", "STORE__URL", "PRIVACY__ID_KEY", "SERVER__TOKEN",
-     "SERVER__TOKENS__0__TOKEN", "SERVER__OPERATIONS__TOKEN"]
+     "SERVER__TOKENS__0__TOKEN"]
 )  # fmt: skip
 
 

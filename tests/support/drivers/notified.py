@@ -248,8 +248,7 @@ def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
     }
     return addresses | {
         "SLICEWATCH__ALERTING__OFFICE_DAYS": office_days,
-        "SLICEWATCH__ALERTING__OFFICE_FROM": "00:00",
-        "SLICEWATCH__ALERTING__OFFICE_UNTIL": "24:00",
+        "SLICEWATCH__ALERTING__OFFICE_HOURS": "00:00-24:00",
         "SLICEWATCH__ALERTING__PAGE__CHAT_URL_FILE": str(folder / "chat"),
     }
 

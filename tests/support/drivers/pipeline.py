@@ -11,9 +11,11 @@ import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+from unittest import mock
 
 import id_keys
 import msgspec
@@ -169,6 +171,11 @@ def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Se
     return load(path, {"SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db", **env})
 
 
+def flushed_by(events: int) -> dict[str, object]:
+    """Constants by which workers flush after so many events."""
+    return {"monitor.composition.FLUSH_EVENTS": events}
+
+
 class Pipeline:
     """A broker with both topics, a store, and as many workers and evaluators as a test likes."""
 
@@ -178,8 +185,11 @@ class Pipeline:
         partitions: tuple[int, int] = (1, 1),
         max_records: int = 5000,
         text: str = SETTINGS,
+        constants: Mapping[str, object] | None = None,
         **overrides: object,
     ) -> None:
+        """Constants of the program, by module and name, have these values in its workers."""
+        self._constants = constants or {}
         overrides = {"stream__clock": "history", **overrides}
         self.settings = settings_with(folder, text, **overrides)
         self.path = folder / "store.db"
@@ -203,9 +213,12 @@ class Pipeline:
     def worker(self, store: Store | None = None) -> Ingest:
         """A new worker of the group, composed as the service composes it."""
         source = MemorySource(self.broker, [DECISIONS, LABELS], max_records=self._max_records)
-        ingest = composition.build_ingest(
-            self.settings, self.engine, source, self.seen, self.clock, store=store
-        )
+        with ExitStack() as patched:
+            for name, value in self._constants.items():
+                patched.enter_context(mock.patch(name, value))
+            ingest = composition.build_ingest(
+                self.settings, self.engine, source, self.seen, self.clock, store=store
+            )
         ingest.register()
         self.workers.append(ingest)
         return ingest

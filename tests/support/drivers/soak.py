@@ -54,7 +54,6 @@ SETTINGS = {
     "DEDUPE__WINDOW": "1h",
     "RETENTION__AGGREGATES": "6h",
     "RETENTION__DEAD_LETTERS": "2h",
-    "RETENTION__SNAPSHOTS": "3h",
     "SERVER__PORT": "0",
 }
 KEPT = 3 * HOUR + 6 * HOUR

@@ -25,7 +25,6 @@ from monitor.settings import load
 SETTINGS = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
 FILES = {
     "server": "SLICEWATCH__SERVER__TLS_CERT_FILE",
-    "operations": "SLICEWATCH__SERVER__OPERATIONS__TLS_CERT_FILE",
     "client_ca": "SLICEWATCH__SERVER__CLIENT_CA_FILE",
     "kafka_ca": "SLICEWATCH__STREAM__SECURITY__CA_FILE",
     "kafka_client": "SLICEWATCH__STREAM__SECURITY__CERT_FILE",
@@ -44,15 +43,11 @@ def environment(made: Certificates) -> dict[str, str]:
     return {
         FILES["server"]: str(made.server),
         "SLICEWATCH__SERVER__TLS_KEY_FILE": str(made.server_key),
-        FILES["operations"]: str(made.server),
-        "SLICEWATCH__SERVER__OPERATIONS__TLS_KEY_FILE": str(made.server_key),
-        "SLICEWATCH__SERVER__OPERATIONS__PORT": "9096",
         FILES["client_ca"]: str(made.ca),
         "SLICEWATCH__STREAM__SECURITY__PROTOCOL": "SSL",
         FILES["kafka_ca"]: str(made.ca),
         FILES["kafka_client"]: str(made.client),
         "SLICEWATCH__STREAM__SECURITY__KEY_FILE": str(made.client_key),
-        "SLICEWATCH__STREAM__FORMAT": "avro",
         "SLICEWATCH__STREAM__SCHEMA_REGISTRY__URL": "https://127.0.0.1:1",
         FILES["registry_ca"]: str(made.ca),
         FILES["registry_client"]: str(made.client),
@@ -85,7 +80,7 @@ def test_all_that_the_settings_name_are_read_as_openssl_reads_them(
     environment: dict[str, str], made: Certificates
 ) -> None:
     found = dict(reading.expiries(load(SETTINGS, environment)))
-    files = (made.server, made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
+    files = (made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
     assert found == dict(zip(FILES, map(by_openssl, files), strict=True))
     metrics = ServiceMetrics()
     metrics.set_certificates(found.items())
@@ -172,7 +167,6 @@ def test_an_expired_one_of_a_server_is_an_error_and_others_are_warnings(
     assert isinstance(found.exception, SlicewatchError)
     told = str(found.exception)
     assert "server.tls_cert_file expired on " in told
-    assert "server.operations.tls_cert_file expired on " in told
     assert "kafka" not in told
     lines = [line for line in found.output.splitlines() if " expired on " in line]
     assert {line.partition(" expired ")[0] for line in lines} == {

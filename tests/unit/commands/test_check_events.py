@@ -113,8 +113,7 @@ def test_what_is_counted_otherwise_than_meant_is_said_too(tmp_path: Path) -> Non
 
 RELEASE = """[[attribute]]
 name = "release"
-source = "version"
-version_of = "policy"
+source = "policy_version"
 values = ["stable", "canary"]
 aliases = { "p-41" = "stable", "p-42" = "canary" }
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,15 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
     assert ratio.endswith("(channel)")
     told = CliRunner().invoke(
         command,
-        ["--settings", str(SETTINGS)],
+        ["--settings", str(SETTINGS), "--all"],
         env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
     )
     assert told.exit_code == 0
-    assert "contract ten-pairs, channel=chat: to show a TPR gap within 0.3 you need" in told.output
     assert (
-        "contract ten-pairs, channel: to show a SELECTION ratio above 0.5 you need" in told.output
+        "contract ten-pairs, channel=chat: to show that the limit TPR gap 0.3 is kept"
+        in told.output
     )
+    assert "ten-pairs, channel: to show that the limit SELECTION ratio 0.5 is kept" in told.output
 
 
 def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
@@ -82,9 +84,9 @@ def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
 
 
 def test_the_default_grid_loses_nothing_that_is_common() -> None:
-    (told,) = grid_lines(DEFAULT_AUDIT_RATES)
-    assert "every label counts at an audit_p of 1, 0.75, 0.5, 0.33" in told
-    assert told.endswith("; other rates from 0.001 on lose up to 20% of labels")
+    kept, others = grid_lines(DEFAULT_AUDIT_RATES)
+    assert "no label is lost at audit_p 1, 0.75, 0.5, 0.33" in kept
+    assert others.endswith("other rates from 0.001 on lose up to 20%")
     assert grid_table(DEFAULT_AUDIT_RATES) is None
 
 
@@ -97,13 +99,11 @@ def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
     assert ("0.25", "0.2", "20%") in texts
     assert not any(sent == "0.2" for sent, _, _ in texts)
     assert not any(float(sent) < 0.05 for sent, _, _ in texts), "warned of instead"
-    assert list(grid_lines((1.0,))) == [
-        "ok: stream.audit_rates: every label counts at an audit_p of 1"
-    ]
+    assert list(grid_lines((1.0,))) == ["ok: stream.audit_rates: no label is lost at audit_p 1"]
 
 
 def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
-    said = CliRunner().invoke(command, ["--settings", str(SETTINGS), "--daily", "300"])
+    said = CliRunner().invoke(command, ["--settings", str(SETTINGS), "--daily", "300", "--all"])
     assert said.exit_code == 0
     assert "audits 20%" in said.output
     assert said.output.index("warning: contract ten-pairs: FPR") < said.output.index("audits 5%")
@@ -112,3 +112,34 @@ def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
             CliRunner().invoke(command, ["--settings", str(SETTINGS), option, "0"]).exit_code == 2
         )
     assert CliRunner().invoke(command, ["--daily", "0"]).exit_code == 2
+
+
+EXAMPLES = SETTINGS.parent
+INSTALLATIONS = [p for p in sorted(EXAMPLES.rglob("*.toml")) if "[[use_case]]" in p.read_text()]
+UNUSED = "".join(f'[[attribute]]\nname = "unused{i}"\nvalues = ["a"]\n' for i in range(5))
+
+
+def said_of(text: str, folder: Path) -> list[str]:
+    """What the command prints of settings whose key and token files are there."""
+    for i, name in enumerate(re.findall(r'_file = "(\w+\.?\w*)"', text)):
+        (folder / name).write_text(f"{i}-a-key-of-enough-bytes")
+    (folder / "slicewatch.toml").write_text(text)
+    said = CliRunner().invoke(command, ["-s", str(folder / "slicewatch.toml")])
+    assert said.exit_code == 0, said.output
+    return said.output.splitlines()
+
+
+@pytest.mark.parametrize("path", INSTALLATIONS, ids=lambda path: path.stem)
+def test_it_fits_into_a_terminal_and_says_where_more_is(path: Path, tmp_path: Path) -> None:
+    lines = said_of(path.read_text(), tmp_path)
+    assert len(lines) <= 20
+    assert lines[-1].startswith("more: slicewatch check --all")
+
+
+def test_many_warnings_are_counted_and_come_first(tmp_path: Path) -> None:
+    text = (EXAMPLES / "quickstart.toml").read_text()
+    lines = said_of(text.replace("[[use_case]]", f"{UNUSED}[[use_case]]"), tmp_path)
+    assert all(line.startswith("warning: attribute[") for line in lines[:8])
+    assert lines[8] == "... and 6 more lines, with --all"
+    assert lines[9].startswith("ok: settings")
+    assert len(lines) <= 20

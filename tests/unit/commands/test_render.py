@@ -21,7 +21,6 @@ tls_key_file = "/etc/slicewatch/server.key"
 
 [server.operations]
 port = 9096
-token_file = "/nowhere/operations_token"
 
 [alerting]
 external_url = "https://fairness.example"
@@ -49,7 +48,7 @@ def test_no_secret_is_needed(tmp_path: Path, token: str, monkeypatch: pytest.Mon
     fairness, operations = written["scrape_configs"]
     named = "/nowhere/token" if token else "/etc/prometheus/slicewatch.token"
     assert fairness["authorization"] == {"credentials_file": named}
-    assert operations["authorization"] == {"credentials_file": "/nowhere/operations_token"}
+    assert "authorization" not in operations
     assert ("/etc/prometheus/slicewatch.token" in done.output) is (not token)
     everything = "".join(path.read_text() for path in out.rglob("*") if path.is_file())
     assert "was-not-read" not in everything
@@ -68,3 +67,23 @@ def test_keys_without_files_differ_from_each_other(tmp_path: Path) -> None:
     found = load(file, {}, with_secrets=False).privacy.keys
 
     assert len({one.key.reveal() for one in found if one.key}) == 2
+
+
+@pytest.mark.parametrize("option", [[], ["-s", "slicewatch.toml"]])
+def test_it_takes_the_settings_like_every_command(
+    tmp_path: Path, option: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLICEWATCH_SETTINGS", raising=False)
+    settings(tmp_path, "")
+    assert CliRunner().invoke(cli, ["render", *option, "--out", "out"]).exit_code == 0
+    assert "https://fairness.example" in (tmp_path / "out/prometheus/rules.yml").read_text()
+
+
+def test_a_settings_file_that_is_not_there_is_refused_only_if_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLICEWATCH_SETTINGS", raising=False)
+    assert CliRunner().invoke(cli, ["render", "--out", "out"]).exit_code == 0
+    assert CliRunner().invoke(cli, ["render", "-s", "none.toml", "--out", "out"]).exit_code == 1

@@ -7,7 +7,7 @@ from unittest.mock import Mock, patch
 
 import lesson
 import pytest
-from pipeline import DECISIONS, Pipeline, messages
+from pipeline import DECISIONS, Pipeline, flushed_by, messages
 
 from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import FencedError, StoreError
@@ -20,7 +20,10 @@ def test_a_flush_waits_for_the_interval_or_for_enough_events(
     tmp_path: Path, events: int, stored: bool
 ) -> None:
     with Pipeline(
-        tmp_path, ingest__flush_events=3, ingest__flush_interval="30s", stream__clock="live"
+        tmp_path,
+        constants=flushed_by(3),
+        ingest__flush_interval="30s",
+        stream__clock="live",
     ) as pipeline:
         worker = pipeline.worker()
         for _ in range(5):
@@ -33,7 +36,7 @@ def test_a_flush_waits_for_the_interval_or_for_enough_events(
 
 def test_a_shard_that_another_worker_has_claimed_is_reported_no_more(tmp_path: Path) -> None:
     shard = Shard(DECISIONS, 0)
-    with Pipeline(tmp_path, ingest__flush_events=1, stream__clock="live") as pipeline:
+    with Pipeline(tmp_path, constants=flushed_by(1), stream__clock="live") as pipeline:
         store = Mock(wraps=pipeline.store)
         worker = pipeline.worker(store)
         for _ in range(5):
@@ -57,7 +60,7 @@ def test_a_worker_that_has_its_shards_is_not_stuck_however_long_nothing_comes(
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_worker_whose_store_stays_away_is_stuck(tmp_path: Path, begun: bool) -> None:
-    with Pipeline(tmp_path, ingest__flush_events=1, stream__clock="live") as pipeline:
+    with Pipeline(tmp_path, constants=flushed_by(1), stream__clock="live") as pipeline:
         store = Mock(wraps=pipeline.store)
         worker = pipeline.worker(store)
         for _ in range(5 * begun):

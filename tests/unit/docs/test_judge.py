@@ -30,7 +30,9 @@ def test_its_events_are_events() -> None:
 
 def test_its_settings_are_settings() -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    judge: JudgeSettings = build(JudgeSettings, tomllib.loads(text)["judge"], "judge")
+    table = tomllib.loads(text)["judge"]
+    table["api_key"] = table.pop("api_key_file")
+    judge: JudgeSettings = build(JudgeSettings, table, "judge")
     assert judge.url
     for name in re.findall(r"`judge\.([a-z_]+)", PAGE):
         assert name in JudgeSettings.__struct_fields__, name
@@ -40,7 +42,7 @@ def test_it_names_all_categories_and_kinds_and_the_rule() -> None:
     for name in (*CATEGORIES, *KINDS):
         assert f"`{name}`" in PAGE
     rules = Rules()
-    assert f"`judge.penalty` ({rules.penalty})" in PAGE
+    assert f"less {rules.penalty} for each finding" in PAGE
     assert f"`judge.threshold` ({rules.threshold}:" in PAGE
     assert ATTEMPTS == 3
     assert "three times in all" in PAGE

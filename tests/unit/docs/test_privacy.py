@@ -70,7 +70,7 @@ def test_how_long_things_are_kept() -> None:
 def test_the_settings_named_are_settings() -> None:
     named = set(re.findall(r"`(privacy|stream|retention)\.(\w+)`", PAGE))
     words = set(re.findall(r"`(\w+)(?: = [^`]+)?`", PAGE))
-    of_attribute = {"approved_by", "retention", "owner"}
+    of_attribute = {"retention", "owner"}
 
     assert named
     for section, name in named:

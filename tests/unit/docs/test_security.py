@@ -29,7 +29,7 @@ def blocks(kind: str) -> list[str]:
 
 def test_the_ports_shown_are_settings() -> None:
     ports, _ = blocks("toml")
-    server = build(Server, tomllib.loads(ports)["server"], "server")
+    server = build(Server, tomllib.loads(ports.replace("token_file", "token"))["server"], "server")
 
     assert [one.name for one in server.tokens] == ["prometheus", "privacy-office"]
     assert (server.port, server.operations.port) == (9095, 9096)

@@ -102,11 +102,10 @@ class TestDefaults:
         assert limits.min_tpr == 1
 
     def test_a_start_time_in_another_zone(self, load: Load) -> None:
-        text = '[stream]\nstart = "time"\nstart_at = {}\n'
+        text = "[stream]\nstart = {}\n"
         at = datetime(2026, 1, 1, tzinfo=UTC)
         for written in ("2026-01-01T01:00:00+01:00", '"2026-01-01T00:00:00Z"'):
             stream = load(text.format(written)).stream
-            assert stream.start_at == at
             assert stream.start_micros == to_micros(at)
 
     @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ class TestEnvironment:
             ("SLICEWATCH__STREAM__HORIZN", "3d", ("stream.horizn", "stream.horizon")),
             ("SLICEWATCH__STRAEM__HORIZON", "3d", ("straem", "did you mean stream")),
             ("SLICEWATCH__STREAM", "3d", ("stream: found text",)),
-            ("SLICEWATCH__INGEST__FLUSH_EVENTS", "many", ("ingest.flush_events: found text",)),
+            ("SLICEWATCH__JUDGE__CONCURRENCY", "many", ("judge.concurrency: found text",)),
             ("SLICEWATCH__USE_CASE__5__OWNER", "x", ("use_case[5]", "item 1")),
             ("SLICEWATCH__USE_CASE__NAME", "x", ("use_case", "'name'")),
             ("SLICEWATCH__USE_CASE__0__OWNER__X", "x", ("use_case[0].owner",)),
@@ -368,16 +367,16 @@ class TestErrors:
             ("[stream]\nhorizon = '1m'\n", "stream.horizon: found text", "from 1h"),
             ("[stream]\nclock = 'lives'\n", "stream.clock: found 'lives'", "one of live, history"),
             ("[stream]\nclock = ['live']\n", "stream.clock: found a list", "one of live"),
-            ("[stream]\nstart_at = 2026-01-01\n", "stream.start_at: found a date", "with a zone"),
-            ("[stream]\nstart_at = 2026-01-01T00:00:00\n", "stream.start_at: found", "with a zone"),
+            ("[stream]\nstart = 2026-01-01\n", "stream.start: found a date", "with a zone"),
+            ("[stream]\nstart = 2026-01-01T00:00:00\n", "stream.start: found", "with a zone"),
             ("[stream]\nscore_bands = 0.7\n", "stream.score_bands: found a", "in [ ]"),
             ("[stream]\nscore_bands = [0.7, nan]\n", "stream.score_bands[1]: found", "a score"),
             ("[stream]\nscore_bands = [1.0]\n", "stream.score_bands[0]: found", "a score"),
             ("[stream]\naudit_rates = [0]\n", "stream.audit_rates[0]: found the number 0", "above"),
             ("[stream]\naudit_rates = [1.5]\n", "stream.audit_rates[0]: found", "up to 1"),
-            ("[ingest]\nflush_events = true\n", "ingest.flush_events: found true or false", "from"),
-            ("[ingest]\nflush_events = 0\n", "ingest.flush_events: found the number 0", "from 1"),
-            ("[ingest]\nflush_events = 1.0\n", "ingest.flush_events: found the number", "whole"),
+            ("[judge]\nconcurrency = true\n", "judge.concurrency: found true or false", "from"),
+            ("[judge]\nconcurrency = 0\n", "judge.concurrency: found the number 0", "from 1"),
+            ("[judge]\nconcurrency = 1.0\n", "judge.concurrency: found the number", "whole"),
             ("[server]\ninsecure = 1\n", "server.insecure: found the number 1", "true or false"),
             ("[server]\nport = 70000\n", "server.port: found the number 70000", "65535"),
             ("[store]\nurl = 'x.db'\n", "store.url: found text", "sqlite:///"),

@@ -29,8 +29,6 @@ effective = 2026-01-01
 reason = "first"
 """
 FILES = """
-[stream]
-format = "avro"
 [stream.security]
 protocol = "SASL_SSL"
 sasl_mechanism = "PLAIN"
@@ -60,11 +58,6 @@ token_file = "secrets/token"
 [[server.tokens]]
 name = "prometheus"
 token_file = "secrets/prometheus"
-[server.operations]
-port = 9096
-tls_cert_file = "tls/operations.pem"
-tls_key_file = "tls/operations.key"
-token_file = "secrets/operations"
 [probes]
 key_file = "secrets/probes"
 [judge]
@@ -103,7 +96,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
             "id_key",
             "token",
             "prometheus",
-            "operations",
             "probes",
             "judge",
             "registry",
@@ -124,6 +116,8 @@ def files(section: Any) -> Iterator[str]:
                 yield from files(part)
             elif part is not None and bare(inner)[0] is LocalFile:
                 yield part
+            elif isinstance(part, api.Secret) and part.file is not None:
+                yield part.file
 
 
 def declared(section: Any) -> Iterator[tuple[str, Any]]:
@@ -133,7 +127,8 @@ def declared(section: Any) -> Iterator[tuple[str, Any]]:
         if is_section(inner):
             yield from declared(inner)
         else:
-            yield field.name, bare(inner)[0]
+            base = bare(inner)[0]
+            yield field.name, LocalFile if base is api.Secret else base
 
 
 class TestOfTheFile:
@@ -143,7 +138,7 @@ class TestOfTheFile:
         assert sorted(files(settings)) == sorted(f"{site.conf}/{name}" for name in named)
         assert settings.store.url == f"sqlite:///{site.conf}/data/store.db"
         server = settings.server
-        tokens = [server.token, server.tokens[0].token, server.operations.token]
+        tokens = [server.token, server.tokens[0].token]
         tokens += [settings.probes.key, settings.privacy.keys[0].key]
         tokens += [settings.stream.security.password, settings.judge.api_key]
         assert all(one is not None and one.reveal().startswith("conf-") for one in tokens)
@@ -156,7 +151,7 @@ class TestOfTheFile:
         assert (
             len([base for _, base in declared(api.Settings) if base is LocalFile])
             == len(list(files(site.load(FILES)))) + 2
-        )  # privacy.id_key_file, which excludes id_keys, and the registry's token_file
+        )  # privacy.id_key, which excludes id_keys, and the registry's token
 
     def test_a_single_id_key(self, site: Site) -> None:
         key = site.load('[privacy]\nid_key_file = "secrets/id_key"\n').privacy.id_key
@@ -184,7 +179,8 @@ class TestOfTheFile:
     def test_absolute_paths_stay_as_they_are(self, site: Site) -> None:
         file = site.work / "secrets" / "id_key"
         privacy = site.load(f'[privacy]\nid_key_file = "{file}"\n').privacy
-        assert privacy.id_key_file == str(file)
+        assert privacy.id_key is not None
+        assert privacy.id_key.file == str(file)
         assert privacy.id_key == api.Secret("work-id_key-0123456789")
 
     def test_its_own_path_may_be_relative(self, site: Site) -> None:
@@ -221,7 +217,8 @@ class TestOfTheEnvironment:
         )
         assert settings.store.url == f"sqlite:///{site.work}/other.db"
         server = settings.server
-        assert server.token_file == f"{site.work}/secrets/token"
+        assert server.token is not None
+        assert server.token.file == f"{site.work}/secrets/token"
         assert server.token == api.Secret("work-token-0123456789")
         assert server.tokens[0].token == api.Secret("work-prometheus-0123456789")
         assert server.tls_cert_file == f"{site.conf}/tls/server.pem"
@@ -235,10 +232,9 @@ class TestOfTheEnvironment:
     )
     def test_in_lists_and_tables(self, site: Site, variable: str, value: str) -> None:
         (token,) = site.load("", **KEY, **{variable: value}).server.tokens
-        assert (token.token, token.token_file) == (
-            api.Secret("work-token-0123456789"),
-            f"{site.work}/secrets/token",
-        )
+        assert token.token is not None
+        assert token.token.file == f"{site.work}/secrets/token"
+        assert token.token == api.Secret("work-token-0123456789")
 
 
 class TestErrors:

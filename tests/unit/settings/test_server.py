@@ -90,16 +90,13 @@ class TestTokens:
         assert not load().server.requires_credentials
 
     def test_tokens_from_files(self, load: Load, tmp_path: Path) -> None:
-        for name in ("reader", "operations"):
-            (tmp_path / name).write_text(f"{name}-token-0123\n")
-        named = f'[[server.tokens]]\nname = "a"\ntoken_file = "{tmp_path}/reader"\n'
-        server = load(f'{named}{OPERATIONS}token_file = "{tmp_path}/operations"').server
+        (tmp_path / "reader").write_text("reader-token-0123\n")
+        server = load(f'[[server.tokens]]\nname = "a"\ntoken_file = "{tmp_path}/reader"\n').server
 
         assert server.all_tokens == {"a": api.Secret("reader-token-0123")}
-        assert server.operations.token == api.Secret("operations-token-0123")
 
     def test_named_tokens_are_not_printed(self, load: Load) -> None:
-        settings = load(NAMED + OPERATIONS + 'token = "third-token-0123"')
+        settings = load(NAMED)
 
         for text in (repr(settings), api.resolved(settings)):
             assert "-token-" not in text
@@ -145,14 +142,7 @@ class TestOperationsPort:
         ("sections", "key", "words"),
         [
             ('[server.operations]\nhost = "0.0.0.0"\n', "server.operations.port", "is missing"),
-            ('[server.operations]\ntoken = "x"\n', "server.operations.port", "is missing"),
             ("[server.operations]\nport = 9095\n", "server.operations.port", "two ports"),
-            (OPERATIONS + 'tls_cert_file = "c"\n', "server.operations.tls_key_file", "goes with"),
-            (OPERATIONS + 'token = "a b"\n', "server.operations.token", "header"),
-            (
-                TOKEN + OPERATIONS + 'token = "0123456789abcdef"\n',
-                *("server.operations.token", "is also server.token"),
-            ),
             (OPERATIONS + "insecure = true\n", "server.operations.insecure", "unknown key"),
         ],
     )
@@ -169,14 +159,10 @@ class TestOperationsPort:
 
     def test_another_address_is_allowed_and_warned_of(self, load: Load) -> None:
         others = OPERATIONS + 'host = "0.0.0.0"\n'
-        token = 'token = "0123456789abcdef"\n'
-        tls = 'tls_cert_file = "c"\ntls_key_file = "k"\n'
 
         assert "server.operations.host" in keys(api.warnings(load(others)))
-        assert "server.operations.token" in keys(api.warnings(load(others + token)))
-        for quiet in (OPERATIONS, others + token + tls):
-            found = keys(api.warnings(load(quiet)))
-            assert not [key for key in found if key.startswith("server.")]
+        found = keys(api.warnings(load(OPERATIONS)))
+        assert not [key for key in found if key.startswith("server.")]
 
     def test_the_main_port_stays_as_strict(self, load: Load) -> None:
         message = refusal(load, f'[server]\nhost = "0.0.0.0"\n{OPERATIONS}')
@@ -209,9 +195,8 @@ class TestSpecialCategory:
         ("sections", "value", "words"),
         [
             ("", "394d", "lower retention.aggregates or raise it"),
-            ('[retention]\naggregates = "100d"\n', "394d", "lower retention.snapshots"),
             (
-                '[retention]\naggregates = "30d"\nsnapshots = "30d"\n',
+                '[retention]\naggregates = "30d"\n',
                 *("37d", "stream.horizon plus 8d keeps them 38d; lower stream.horizon"),
             ),
         ],
@@ -225,7 +210,7 @@ class TestSpecialCategory:
         assert words in message
 
     def test_as_long_as_the_longest_is_allowed(self, load: Load) -> None:
-        short = '[retention]\naggregates = "30d"\nsnapshots = "30d"\n'
+        short = '[retention]\naggregates = "30d"\n'
 
         assert load(TOKEN + short, special(retention='"38d"')).attribute[0].special_category
 
@@ -240,11 +225,6 @@ class TestSpecialCategory:
         message = refusal(load, sections, special())
 
         assert message.startswith("server.token_file: is missing; 'origin' is of a special")
-
-    def test_a_token_of_the_operations_port_is_none_for_slices(self, load: Load) -> None:
-        text = OPERATIONS + 'token = "0123456789abcdef"\n'
-
-        assert refusal(load, text, special()).startswith("server.token_file: ")
 
     @pytest.mark.parametrize(
         "sections", [TOKEN, NAMED, TLS + 'client_ca_file = "a"\n'], ids=["token", "named", "tls"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from grafana import panels, variables
 from alerts.dashboards import places
 from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import Alert, alerts, rendered
-from monitor import settings as api
 from monitor.cli import cli
-from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.settings.sections import Alerting, Evaluate, Links
 
@@ -97,11 +94,11 @@ def test_runbooks_are_where_the_settings_have_them() -> None:
     assert '"https://wiki.example/runbooks/SlicewatchDown.md"' in text
 
 
-def test_the_line_of_completeness_is_that_of_the_settings() -> None:
-    settings = Settings(evaluate=Evaluate(completeness=Fraction("0.9")))
-    document = json.loads(rendered(settings)["grafana/dashboards/slicewatch-health.json"])
+def test_the_line_of_completeness_is_that_of_cohorts() -> None:
+    document = DOCUMENTS["slicewatch-health"]
     drawn = [p["fieldConfig"]["defaults"]["thresholds"]["steps"] for p in panels(document)]
-    assert [steps[1]["value"] for steps in drawn if len(steps) > 1] == [0.9]
+    wanted = float(Evaluate.completeness)
+    assert [steps[1]["value"] for steps in drawn if len(steps) > 1] == [wanted]
 
 
 def test_a_folder_of_ones_own_gets_them_too(tmp_path: Path) -> None:
@@ -145,13 +142,3 @@ def test_an_incident_leads_to_its_slice() -> None:
         chosen = set(re.findall(r"&var-(\w+)=", said[name]["dashboard_url"]))
         assert chosen == {"job", "contract", "window", "group_by", "slice", "metric"}
         assert 'slice!="withheld"' in said[name]["dashboard_url"]
-
-
-def test_two_dashboards_are_one_too_many(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    alerting = msgspec.structs.replace(Alerting(), dashboard_url=GRAFANA)
-    file.write_text(
-        f'[alerting]\ndashboard_url = "{alerting.dashboard_url}"\n[links]\ngrafana = "{GRAFANA}"\n'
-    )
-    with pytest.raises(SettingsError, match=r"alerting\.dashboard_url"):
-        api.load(file, {})

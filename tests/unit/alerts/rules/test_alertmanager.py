@@ -19,7 +19,7 @@ REFERENCE = Path(__file__).parents[4] / "deploy" / "slicewatch.reference.toml"
 SECRETS = "/run/secrets/slicewatch"
 ADDRESSED = {
     "SLICEWATCH__ALERTING__TIMEZONE": "Europe/Berlin",
-    "SLICEWATCH__ALERTING__OFFICE_UNTIL": "24:00",
+    "SLICEWATCH__ALERTING__OFFICE_HOURS": "09:00-24:00",
     "SLICEWATCH__USE_CASE__0__PAGE_AT_NIGHT": "false",
     **{
         f"SLICEWATCH__ALERTING__{name}__{key}": value

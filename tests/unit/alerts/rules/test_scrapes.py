@@ -9,13 +9,11 @@ import pytest
 from alerts.rules.prometheus import (
     CLIENT_CERTIFICATE,
     CLIENT_KEY,
-    OPERATIONS_TOKEN_FILE,
     TOKEN_FILE,
     example,
     needed_files,
 )
 from monitor.settings import Alerting, Secret, Server, Settings
-from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations, Token
 
 OURS = Secret("a-token-of-the-test")
@@ -63,25 +61,25 @@ def test_client_certificates_are_files_that_somebody_must_make() -> None:
 @pytest.mark.parametrize(
     ("given", "file"),
     [
-        ({"token_file": "/run/token"}, "/run/token"),
+        ({"token": Secret("", "/run/token")}, "/run/token"),
         ({"token": OURS}, TOKEN_FILE),
         ({"tokens": (Token(name="grafana", token=OURS),)}, TOKEN_FILE),
-        ({"tokens": (Token(name="grafana", token_file=LocalFile("/run/g")),)}, "/run/g"),
+        ({"tokens": (Token(name="grafana", token=Secret("", "/run/g")),)}, "/run/g"),
         (
             {  # a router's token opens nothing to be read
                 "producers": ("router", "prometheus"),
                 "tokens": (
-                    Token(name="router", token_file=LocalFile("/run/r")),
-                    Token(name="prometheus", token_file=LocalFile("/run/p")),
-                    Token(name="grafana", token_file=LocalFile("/run/g")),
+                    Token(name="router", token=Secret("", "/run/r")),
+                    Token(name="prometheus", token=Secret("", "/run/p")),
+                    Token(name="grafana", token=Secret("", "/run/g")),
                 ),
             },
             "/run/g",
         ),
         (
             {
-                "token_file": "/run/token",
-                "tokens": (Token(name="prometheus", token_file=LocalFile("/run/p")),),
+                "token": Secret("", "/run/token"),
+                "tokens": (Token(name="prometheus", token=Secret("", "/run/p")),),
             },
             "/run/p",
         ),
@@ -97,22 +95,12 @@ def test_a_token_is_a_file_and_never_written(given: dict[str, Any], file: str) -
 
 def test_a_second_port_is_a_second_target_of_the_same_job() -> None:
     operations = Operations(port=9096)
-    fairness, own = scrapes(token_file="/run/token", operations=operations)
+    fairness, own = scrapes(token=Secret("", "/run/token"), operations=operations)
 
     assert targets(own) == ["localhost:9096"]
     assert own["job_name"] != fairness["job_name"]
     assert own["relabel_configs"] == [{"target_label": "job", "replacement": "slicewatch"}]
     assert not {"scheme", "authorization"} & own.keys()
-
-
-def test_the_second_port_has_a_certificate_and_a_token_of_its_own() -> None:
-    operations = Operations(port=9096, tls_cert_file=LocalFile("/etc/o.pem"), token=OURS)
-    given: dict[str, Any] = {"token_file": "/run/token", "operations": operations}
-    own = scrapes(**given)[1]
-
-    assert own["tls_config"] == {"ca_file": "/etc/o.pem"}
-    assert own["authorization"] == {"credentials_file": OPERATIONS_TOKEN_FILE}
-    assert needed_files(settings(**given)) == (OPERATIONS_TOKEN_FILE,)
 
 
 @pytest.mark.parametrize(
