@@ -329,4 +329,15 @@ and are served with it."""
 SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
 """The service's own families, in the order of the page."""
 
-CATALOGUE: tuple[Family, ...] = PAGE + SERVICE
+JUDGE_OUTPUTS = _family("judge_outputs_total", Rule.WHOLE_STREAM, ("result",))
+JUDGE_REQUESTS = _family("judge_requests_total", Rule.WHOLE_STREAM)
+JUDGE_SECONDS = _family("judge_request_seconds_total", Rule.WHOLE_STREAM)
+JUDGE_TOKENS = _family("judge_tokens_total", Rule.WHOLE_STREAM)
+JUDGE_WAITING = _family("judge_waiting", Rule.PROCESS)
+JUDGE: tuple[Family, ...] = (
+    *(JUDGE_OUTPUTS, JUDGE_REQUESTS, JUDGE_SECONDS, JUDGE_TOKENS),
+    JUDGE_WAITING,
+)
+"""Families of ``slicewatch judge``, which serves only these."""
+
+CATALOGUE: tuple[Family, ...] = PAGE + SERVICE + JUDGE

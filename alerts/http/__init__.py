@@ -9,7 +9,9 @@ control.
 """
 
 from alerts.http.config import HttpConfig, Timeouts
-from alerts.http.servers import PortViews, Servers
+from alerts.http.servers import PortViews, Servers, metrics_server
 from alerts.http.views import Find, HealthChecks
 
-__all__ = ["Find", "HealthChecks", "HttpConfig", "PortViews", "Servers", "Timeouts"]
+__all__ = [
+    "Find", "HealthChecks", "HttpConfig", "PortViews", "Servers", "Timeouts", "metrics_server",
+]  # fmt: skip

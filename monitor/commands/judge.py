@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from alerts.http import HealthChecks, HttpConfig, metrics_server
+from alerts.http.server import HttpServer
 from consumers.sources.kafka_preflight import Need
 from monitor import composition, logs
 from monitor.commands.options import load_settings, settings_option
@@ -17,7 +20,8 @@ from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.judging.categories import CATEGORIES
-from monitor.judging.judge_protocol import Endpoint, Judge
+from monitor.judging.judge_metrics import JudgeMetrics
+from monitor.judging.judge_protocol import Endpoint
 from monitor.judging.judgements import Rules
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 from monitor.judging.prompt import Prompt
@@ -26,11 +30,16 @@ from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
 from monitor.settings.sections import JudgeSettings
 
+if TYPE_CHECKING:
+    from monitor.judging.openai_judge import OpenAIJudge
+
 log = logging.getLogger("slicewatch.judge")
 BUDGET_FILE = "judge-budget.json"
 """Name of the budget file next to the settings file, unless the settings name another."""
 _LOOK_SECONDS = 0.2
 _REPORT_SECONDS = 60.0
+_WAIT_SECONDS = 5.0
+"""Pause after a question had no answer in all tries, whose own pauses are as long as a minute."""
 
 
 @click.command("judge")
@@ -44,6 +53,8 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
     judgement to judge.judgements_topic: findings with category, kind, passage and confidence, and a
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
+
+    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.port say so.
 
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
 
@@ -65,16 +76,19 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
     if stream is None:
         log.info("stopped before it had started")
         leave()
-    with closing(stream):
+    with closing(stream), ExitStack() as port:
         plan = JudgingTerms(
             rules=rules_of(settings.judge),
             concurrency=settings.judge.concurrency,
             audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
         )
         worker = Worker(stream, judge, prompt, plan, stop)
+        server = _server(settings.judge, JudgeMetrics(worker, judge.use))
+        server.start()
+        port.callback(server.stop)
         threading.Thread(target=_await_stop, args=(signals, worker, budget), daemon=True).start()
         log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
-        worker.run(lambda: _wait_for_budget(budget, stop))
+        worker.run(lambda: _wait(worker, budget))
         _report(worker, budget)
 
 
@@ -108,12 +122,20 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
         missing = "url" if judge.url is None else "model"
         raise SettingsError(f"judge.{missing} is missing; name the endpoint and the model there")
     key = judge.api_key.reveal() if judge.api_key else ""
-    return Endpoint(judge.url, judge.model, key, judge.timeout / SECOND, judge.tries)
+    return Endpoint(
+        judge.url, judge.model, key, judge.timeout / SECOND, judge.tries, judge.longest_answer
+    )
+
+
+def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
+    config = HttpConfig(host=judge.host, port=judge.port, slices=False, section="judge")
+    health = HealthChecks(live=lambda: True, ready=metrics.ready, started=lambda: True)
+    return metrics_server(config, metrics.body, health)
 
 
 def _judge(
     endpoint: Endpoint, prompt: Prompt, budget: RequestBudget, stop: threading.Event
-) -> Judge:
+) -> OpenAIJudge:
     try:
         from monitor.judging.openai_judge import OpenAIJudge  # noqa: PLC0415 - optional
     except ImportError:
@@ -174,7 +196,9 @@ def _report(worker: Worker, budget: RequestBudget) -> None:
     )
 
 
-def _wait_for_budget(budget: RequestBudget, stop: threading.Event) -> None:
-    log.warning("the day's budget is spent: outputs wait in their topic until the next day (UTC)")
-    while budget.exhausted and not stop.wait(_LOOK_SECONDS):
+def _wait(worker: Worker, budget: RequestBudget) -> None:
+    """Wait a while, and until there is budget, or until the worker is to end."""
+    log.warning("outputs wait in their topic", extra={"why": worker.waits_for})
+    worker.stop.wait(_WAIT_SECONDS)
+    while budget.exhausted and not worker.stop.wait(_LOOK_SECONDS):
         pass

@@ -354,12 +354,15 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     longest_piece: Count = 4_000
     timeout: Patience = Duration(60 * SECOND)
     tries: SmallCount = 5
+    longest_answer: Count = 4_000
     concurrency: SmallCount = 4
     requests_per_minute: Count = 60
     requests_per_day: Count = 10_000
     tokens_per_day: LargeCount | None = None
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
+    host: Text = "127.0.0.1"
+    port: Port = 9096
     categories: tuple[JudgeCategory, ...] = ()
 
 
