@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from monitor.errors import SlicewatchError
 from monitor.judging.chunks import Chunk, chunks
 from monitor.judging.findings import BEST, AnswerError, Finding, read_answer, score
@@ -20,7 +22,7 @@ from monitor.judging.judge_protocol import (
     JudgeFailedError,
     JudgeRefusedError,
 )
-from monitor.judging.output_events import Judgement, ModelOutput, UnreadableOutputError
+from monitor.judging.output_events import Judgement, ModelOutput, Status, UnreadableOutputError
 from monitor.judging.prompt import VERSION, Prompt
 
 ATTEMPTS = 3
@@ -77,7 +79,8 @@ def judged(
             question = prompt.question(piece, output.input, output.context)
             findings += _persist(piece, question, judge, prompt)
     except (JudgeFailedError, AnswerError) as error:
-        return _failed_judgement(output, judge, prompt, now(), why=str(error), chunks=len(pieces))
+        failed = _judgement("failed", output.output_id, judge, prompt, now())
+        return replace(failed, why=str(error), chunks=len(pieces))
     kept = tuple(
         finding
         for finding in findings
@@ -85,43 +88,28 @@ def judged(
     )
     points = score(kept, rules.penalties, rules.penalty)
     flagged = points < rules.threshold
-    return Judgement(
-        output_id=output.output_id,
-        status="judged",
-        judged_at=now(),
+    return replace(
+        _judgement("judged", output.output_id, judge, prompt, now()),
         score=points,
         flagged=flagged,
         blocked=flagged and rules.block,
         findings=kept,
         chunks=len(pieces),
-        judge=judge.name,
-        prompt_version=VERSION,
-        prompt_sha256=prompt.digest,
     )
 
 
 def unreadable(judge: Judge, prompt: Prompt, now: str, error: UnreadableOutputError) -> Judgement:
     """Return a Judgement with status "unreadable", for a message that is no output."""
-    return Judgement(
-        output_id=error.output_id,
-        status="unreadable",
-        why=str(error),
-        judged_at=now,
-        judge=judge.name,
-        prompt_version=VERSION,
-        prompt_sha256=prompt.digest,
-    )
+    return replace(_judgement("unreadable", error.output_id, judge, prompt, now), why=str(error))
 
 
-def _failed_judgement(
-    output: ModelOutput, judge: Judge, prompt: Prompt, now: str, *, why: str, chunks: int
+def _judgement(
+    status: Status, output_id: str | int | None, judge: Judge, prompt: Prompt, now: str
 ) -> Judgement:
     return Judgement(
-        output_id=output.output_id,
-        status="failed",
-        why=why,
+        output_id=output_id,
+        status=status,
         judged_at=now,
-        chunks=chunks,
         judge=judge.name,
         prompt_version=VERSION,
         prompt_sha256=prompt.digest,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
+from math import ceil
 from typing import Literal
 from unicodedata import normalize
 
@@ -321,11 +322,13 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
     limit: BiasLimit | None = None
     at_least: bool = False
     drift: Drift = 0.03
+    max_age: Term | None = None
     owner: Text
 
     def to_core(self) -> BiasDimension:
-        """Return the engine's BiasDimension of this entry."""
-        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
+        """Return the engine's BiasDimension of this entry; it counts whole days."""
+        max_age = None if self.max_age is None else ceil(self.max_age / DAY)
+        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner, max_age)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):

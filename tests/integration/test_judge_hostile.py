@@ -27,8 +27,8 @@ def error(status: int, message: str) -> Reply:
     return Reply(status, json.dumps({"error": {"message": message}}).encode())
 
 
-def quoting(quote: str, times: int = 1, **more: object) -> Reply:
-    return findings(*[finding(quote, **more)] * times)
+def quoting(quote: str, times: int = 1, category: str = "age", **more: object) -> Reply:
+    return findings(*[finding(quote, category, **more)] * times)
 
 
 JUDGED = {

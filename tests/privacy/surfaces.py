@@ -293,7 +293,7 @@ _METRICS = (
         Rule.DECLARED, "by the settings, or by the set itself",
         "probe_set_info probe_cadence_seconds probe_max_flip_ratio",
         "bias_score bias_score_limit bias_score_beyond_limit bias_score_worse_by",
-        "bias_score_drifted bias_score_timestamp_seconds",
+        "bias_score_drifted bias_score_timestamp_seconds bias_score_due_timestamp_seconds",
     ),
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",
@@ -1004,7 +1004,8 @@ _LOGS = (
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
         "judged; failed findings flagged judged requests tokens tombstones unreadable",
         "judging; model prompt", "spent today; requests tokens",
-        "outputs wait in their topic; why", "the judge is asked without what it refuses; parameters",
+        "outputs wait in their topic; why",
+        "the judge is asked without what it refuses; parameters",
     ),
     *_logs(
         Rule.WHOLE_STREAM, "which partition, and where it goes on",
