@@ -332,10 +332,11 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
-    """Entry of ``[[judge.categories]]``: another description or penalty for a category."""
+    """Entry of ``[[judge.categories]]``: words or penalty of a category, or one of your own."""
 
     name: Name
     description: Text | None = None
+    reference: Text | None = None
     penalty: Points | None = None
 
 
@@ -366,6 +367,8 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     audit_p: AuditRate = 0.05
     host: Text = "127.0.0.1"
     port: Port = 9096
+    max_failed: Confidence = 0.05
+    protected_attributes: tuple[Name, ...] = ()
     categories: tuple[JudgeCategory, ...] = ()
 
 

@@ -1002,7 +1002,6 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judged; failed findings flagged judged requests tokens tombstones unreadable",
         "judging; model prompt", "spent today; requests tokens",
         "outputs wait in their topic; why",
         "the judge is asked without what it refuses; parameters",

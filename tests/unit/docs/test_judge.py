@@ -29,7 +29,7 @@ def test_its_events_are_events() -> None:
 
 
 def test_its_settings_are_settings() -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text = "".join(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
     judge: JudgeSettings = build(JudgeSettings, tomllib.loads(text)["judge"], "judge")
     assert judge.url
     for name in re.findall(r"`judge\.([a-z_]+)", PAGE):
