@@ -24,14 +24,15 @@ def one_output(text: str) -> bytes:
     return json.dumps({"output_id": "text", "produced_at": now, "output": text}).encode()
 
 
-class _Reviewed(msgspec.Struct, frozen=True):
-    output_id: Identifier
-    biased: bool | None = None
-
-
 class _Verdict(msgspec.Struct, frozen=True):
+    """Verdict of reviewers on an output, or of the judge."""
+
     output_id: Identifier | None = None
+    biased: bool | None = None
     flagged: bool | None = None
+
+
+_decode = msgspec.json.Decoder(_Verdict).decode
 
 
 class PrintedOutputs:
@@ -54,12 +55,11 @@ class PrintedOutputs:
         self._messages, self._stop = messages, stop
         self._echo, self._max_failed = echo, max_failed
         self._read = 0
-        self._biased: dict[str | int, bool] = {}
+        self._biased: dict[str | int | None, bool | None] = {}
         for message in messages:
             with suppress(ValueError, RecursionError):  # the worker says what is wrong
-                reviewed = msgspec.json.decode(message, type=_Reviewed)
-                if reviewed.biased is not None:
-                    self._biased[reviewed.output_id] = reviewed.biased
+                reviewed = _decode(message)
+                self._biased[reviewed.output_id] = reviewed.biased
         self._agreement: Counter[tuple[bool, bool]] = Counter()
         self._verdicts: dict[str, Counter[str]] = {ALL: Counter()}
 
@@ -75,10 +75,11 @@ class PrintedOutputs:
         """Print judgements, one a line, and compare them with the reviewers'."""
         for _, text in judgements:
             self._echo(text.decode())
-            verdict = msgspec.json.decode(text, type=_Verdict)
+            verdict = _decode(text)
             self._verdicts[ALL][_word(verdict.flagged)] += 1
-            if verdict.flagged is not None and verdict.output_id in self._biased:
-                self._agreement[verdict.flagged, self._biased[verdict.output_id]] += 1
+            biased = self._biased.get(verdict.output_id)
+            if verdict.flagged is not None and biased is not None:
+                self._agreement[verdict.flagged, biased] += 1
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
         """Add up the routes of every slice by one attribute."""
