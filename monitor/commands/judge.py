@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alerts.http import HealthChecks, HttpConfig, metrics_server
-from alerts.http.server import HttpServer
+from alerts.http import HealthChecks, HttpConfig, HttpServer, metrics_server
 from consumers.sources.kafka_preflight import Need
 from monitor import composition, logs
 from monitor.commands.options import load_settings, settings_option
