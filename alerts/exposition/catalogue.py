@@ -293,6 +293,7 @@ BIAS_BEYOND = _family("bias_score_beyond_limit", Rule.DECLARED, DIMENSION)
 BIAS_WORSE_BY = _family("bias_score_worse_by", Rule.DECLARED, DIMENSION)
 BIAS_DRIFTED = _family("bias_score_drifted", Rule.DECLARED, DIMENSION)
 BIAS_MEASURED = _family("bias_score_timestamp_seconds", Rule.DECLARED, DIMENSION)
+BIAS_DUE = _family("bias_score_due_timestamp_seconds", Rule.DECLARED, DIMENSION)
 BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
 
 OPERATIONS: tuple[Family, ...] = (
@@ -322,6 +323,7 @@ OF_DECISIONS: tuple[Family, ...] = (
     *(SERIES, DROPPED),  # change when a slice appears or is hidden
     # results of bias evaluations, as their owners sent them
     *(BIAS_SCORE, BIAS_LIMIT, BIAS_BEYOND, BIAS_WORSE_BY, BIAS_DRIFTED, BIAS_MEASURED),
+    BIAS_DUE,
 )
 """Families on the counted decisions that are not on the slice page, but need the same credentials
 and are served with it."""
@@ -329,4 +331,15 @@ and are served with it."""
 SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
 """The service's own families, in the order of the page."""
 
-CATALOGUE: tuple[Family, ...] = PAGE + SERVICE
+JUDGE_OUTPUTS = _family("judge_outputs_total", Rule.WHOLE_STREAM, ("result",))
+JUDGE_REQUESTS = _family("judge_requests_total", Rule.WHOLE_STREAM)
+JUDGE_SECONDS = _family("judge_request_seconds_total", Rule.WHOLE_STREAM)
+JUDGE_TOKENS = _family("judge_tokens_total", Rule.WHOLE_STREAM)
+JUDGE_WAITING = _family("judge_waiting", Rule.PROCESS)
+JUDGE: tuple[Family, ...] = (
+    *(JUDGE_OUTPUTS, JUDGE_REQUESTS, JUDGE_SECONDS, JUDGE_TOKENS),
+    JUDGE_WAITING,
+)
+"""Families of ``slicewatch judge``, which serves only these."""
+
+CATALOGUE: tuple[Family, ...] = PAGE + SERVICE + JUDGE

@@ -47,6 +47,20 @@ class _SelectedMetrics(Collector):
         return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
 
 
+def metrics_body(
+    registry: Collector, accept: str, gzip: bool, page: Page = EMPTY
+) -> tuple[bytes, str]:
+    """Return bytes and MIME type of a slice page and a registry, gzipped if asked."""
+    if wants_openmetrics(accept):
+        process_metrics = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+        tail = page.openmetrics_counters + process_metrics
+        content_type = OPENMETRICS
+    else:
+        tail = page.counters + exposition.generate_latest(registry)
+        content_type = TEXT
+    return gzipped(page, tail) if gzip else page.plain + tail, content_type
+
+
 class Exporter:
     """Renders Snapshots to metrics pages, and serves the newest, unless stale, to any thread."""
 
@@ -100,26 +114,16 @@ class Exporter:
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return bytes and MIME type of slice page and all service metrics, gzipped if asked."""
-        return self._body(self._page_to_show(), self.metrics.registry, accept, gzip)
+        return metrics_body(self.metrics.registry, accept, gzip, self._page_to_show())
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return bytes and MIME type of slice page and metrics on decisions, gzipped if asked."""
-        return self._body(self._page_to_show(), self._of_decisions, accept, gzip)
+        return metrics_body(self._of_decisions, accept, gzip, self._page_to_show())
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return bytes and MIME type of the metrics on the process alone, gzipped if asked."""
         self._page_to_show()
-        return self._body(EMPTY, self._operations, accept, gzip)
-
-    def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
-        if wants_openmetrics(accept):
-            process_metrics = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
-            tail = page.openmetrics_counters + process_metrics
-            content_type = OPENMETRICS
-        else:
-            tail = page.counters + exposition.generate_latest(registry)
-            content_type = TEXT
-        return gzipped(page, tail) if gzip else page.plain + tail, content_type
+        return metrics_body(self._operations, accept, gzip)
 
     def _page_to_show(self) -> Page:
         """Return the page to show now, and record in the metrics whether it is withheld."""

@@ -59,6 +59,7 @@ _JOINED_STEP = 5 * MINUTE
 _BIAS = (
     *(catalogue.BIAS_SCORE, catalogue.BIAS_LIMIT, catalogue.BIAS_BEYOND),
     *(catalogue.BIAS_WORSE_BY, catalogue.BIAS_DRIFTED, catalogue.BIAS_MEASURED),
+    catalogue.BIAS_DUE,
 )
 
 HOLD_SECONDS = 3600.0
@@ -467,6 +468,8 @@ class ServiceMetrics:
                 self._set(catalogue.BIAS_WORSE_BY, current_score.worse_by, name)
                 self._set(catalogue.BIAS_DRIFTED, current_score.drifted, name)
                 self._set(catalogue.BIAS_MEASURED, score.day * DAY / SECOND, name)
+                if current_score.due is not None:
+                    self._set(catalogue.BIAS_DUE, current_score.due * DAY / SECOND, name)
 
     # The collector, as prometheus-client calls it.
 

@@ -9,7 +9,11 @@ control.
 """
 
 from alerts.http.config import HttpConfig, Timeouts
-from alerts.http.servers import PortViews, Servers
+from alerts.http.server import HttpServer
+from alerts.http.servers import PortViews, Servers, metrics_server
 from alerts.http.views import Find, HealthChecks
 
-__all__ = ["Find", "HealthChecks", "HttpConfig", "PortViews", "Servers", "Timeouts"]
+__all__ = [
+    "Find", "HealthChecks", "HttpConfig", "HttpServer", "PortViews", "Servers", "Timeouts",
+    "metrics_server",
+]  # fmt: skip

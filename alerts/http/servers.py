@@ -15,6 +15,7 @@ from alerts.http.server import HttpServer
 from alerts.http.views import (
     METRICS,
     SNAPSHOT,
+    Body,
     Find,
     HealthChecks,
     HealthEndpoints,
@@ -119,6 +120,15 @@ class Servers:
         if self._operations:
             self._operations.stop()
         self._access.close()
+
+
+def metrics_server(config: HttpConfig, body: Body, health: HealthChecks) -> HttpServer:
+    """Return a server of health paths and of the metrics that ``body`` makes, without slices.
+
+    Raises:
+        SlicewatchError: the policy forbids the settings, or a file cannot be read.
+    """
+    return _server(config, Views({METRICS: metrics_view(body)}), HealthEndpoints(health))
 
 
 def _server(

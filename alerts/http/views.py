@@ -19,6 +19,8 @@ from alerts.exposition.exporter import accepts_gzip
 from alerts.http.responses import View, status_only
 from monitor.errors import StoreError
 
+Body = Callable[[str, bool], tuple[bytes, str]]
+"""Function from an Accept header, and whether to compress, to a body and its content type."""
 Find = Callable[[int], bytes | None]
 """Function from a number to its stored Snapshot, or None. Raises StoreError."""
 
@@ -30,7 +32,7 @@ _BUSY = {"Retry-After": "1"}
 _TURN_SECONDS = 1.0
 
 
-def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
+def metrics_view(body: Body) -> View:
     """Return the view that answers with the metrics that ``body`` makes for its request.
 
     Args:

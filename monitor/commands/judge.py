@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from alerts.http import HealthChecks, HttpConfig, HttpServer, metrics_server
 from consumers.sources.kafka_preflight import Need
 from monitor import composition, logs
 from monitor.commands.options import load_settings, settings_option
@@ -17,27 +19,36 @@ from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.judging.categories import CATEGORIES
-from monitor.judging.judge_protocol import Endpoint, Judge
+from monitor.judging.judge_metrics import JudgeMetrics
+from monitor.judging.judge_protocol import Endpoint
 from monitor.judging.judgements import Rules
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
+from monitor.judging.printed_outputs import PrintedOutputs, one_output
 from monitor.judging.prompt import Prompt
 from monitor.judging.request_budget import RequestBudget, RequestLimits
 from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
 from monitor.settings.sections import JudgeSettings
 
+if TYPE_CHECKING:
+    from monitor.judging.openai_judge import OpenAIJudge
+
 log = logging.getLogger("slicewatch.judge")
 BUDGET_FILE = "judge-budget.json"
 """Name of the budget file next to the settings file, unless the settings name another."""
 _LOOK_SECONDS = 0.2
-_REPORT_SECONDS = 60.0
+_WAIT_SECONDS = 5.0
+"""Pause after a question had no answer in all tries, whose own pauses are as long as a minute."""
 
 
 @click.command("judge")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
 @settings_option
 @click.option("--show-prompt", is_flag=True, help="Print what the judge is told, and end.")
 @click.pass_obj
-def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> None:
+def command(
+    signals: StopSignal | None, path: Path, *, file: Path | None, show_prompt: bool
+) -> None:
     """Ask a language model about sampled model outputs, and write its findings to a topic.
 
     Reads judge.outputs_topic, asks the endpoint of judge.url about each output, and writes a
@@ -45,7 +56,13 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
 
+    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.port say so.
+
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
+
+    With FILE (JSON lines as on the topic; - for one text on standard input) no Kafka is used: the
+    judgements are printed, and the verdicts of each slice are on standard error. Exit code 0: no
+    output is flagged; 1: one is, or a slice is not measured; 2: as above.
 
     Example: slicewatch judge --settings slicewatch.toml
     """
@@ -61,34 +78,82 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
     stop = threading.Event()
     budget = _budget(settings.judge, path, stop)
     judge = _judge(endpoint, prompt, budget, stop)
+    plan = JudgingTerms(
+        rules=rules_of(settings.judge),
+        concurrency=settings.judge.concurrency,
+        audit_p=settings.judge.audit_p if file or settings.judge.decisions_topic else None,
+    )
+    if file is not None:
+        outputs = PrintedOutputs(_messages(file), stop, click.echo, settings.judge.max_failed)
+        _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
+        return
     stream = signals.unless_asked(lambda: _stream(settings))
     if stream is None:
         log.info("stopped before it had started")
         leave()
-    with closing(stream):
-        plan = JudgingTerms(
-            rules=rules_of(settings.judge),
-            concurrency=settings.judge.concurrency,
-            audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
-        )
+    with closing(stream), ExitStack() as port:
         worker = Worker(stream, judge, prompt, plan, stop)
-        threading.Thread(target=_await_stop, args=(signals, worker, budget), daemon=True).start()
+        server = _server(settings.judge, JudgeMetrics(worker, judge.use))
+        server.start()
+        port.callback(server.stop)
+        threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
         log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
-        worker.run(lambda: _wait_for_budget(budget, stop))
-        _report(worker, budget)
+        worker.run(lambda: _wait(worker, budget))
+
+
+def _messages(file: Path) -> list[bytes]:
+    """Return the outputs of a file of JSON lines, or the one text of standard input.
+
+    Raises:
+        SlicewatchError: there is none, or it cannot be read.
+    """
+    try:
+        if str(file) == "-":
+            return [one_output(sys.stdin.buffer.read().decode())]
+        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise SlicewatchError("standard input is no UTF-8 text; convert it first") from None
+    except OSError as error:
+        raise SlicewatchError(f"{file}: cannot be read: {error.strerror}") from None
+    if not lines:
+        raise SlicewatchError(f"{file}: no outputs; write one a line, as on judge.outputs_topic")
+    return lines
+
+
+def _judge_file(worker: Worker, outputs: PrintedOutputs, signals: StopSignal) -> None:
+    """Judge outputs without Kafka, print the summary, and end with the exit code of the verdict."""
+
+    def give_up() -> None:
+        raise SlicewatchError(f"the judge answers about no text: {worker.waits_for}; try again")
+
+    threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
+    worker.run(give_up)
+    for line in outputs.summary():
+        click.echo(line, err=True)
+    sys.exit(0 if outputs.passes and not signals.asked else 1)
 
 
 def prompt_of(judge: JudgeSettings) -> Prompt:
-    """Return the judge's Prompt with described categories; refuse an unknown category.
+    """Return the judge's Prompt with the categories of the settings.
 
     Raises:
-        SettingsError: a category does not exist.
+        SettingsError: a category has no description, or a protected attribute is no category.
     """
+    own = {category.name: category for category in judge.categories}
+    names = [*CATEGORIES, *own]
     for i, category in enumerate(judge.categories):
-        if category.name not in CATEGORIES:
-            names = f"known are {', '.join(CATEGORIES)}"
-            raise SettingsError(f"judge.categories[{i}].name is no category; {names}")
-    return Prompt({c.name: c.description for c in judge.categories if c.description is not None})
+        if category.name not in CATEGORIES and category.description is None:
+            place = f"judge.categories[{i}].description is missing; say what belongs to"
+            raise SettingsError(f"{place} {category.name}, or use one of {', '.join(CATEGORIES)}")
+    for i, name in enumerate(judge.protected_attributes):
+        if name not in names:
+            place = f"judge.protected_attributes[{i}] is no category; use one of"
+            raise SettingsError(f"{place} {', '.join(names)}, or describe it in judge.categories")
+    return Prompt(
+        {name: c.description for name, c in own.items() if c.description is not None},
+        {name: c.reference for name, c in own.items() if c.reference is not None},
+        judge.protected_attributes,
+    )
 
 
 def rules_of(judge: JudgeSettings) -> Rules:
@@ -105,12 +170,20 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
         missing = "url" if judge.url is None else "model"
         raise SettingsError(f"judge.{missing} is missing; name the endpoint and the model there")
     key = judge.api_key.reveal() if judge.api_key else ""
-    return Endpoint(judge.url, judge.model, key, judge.timeout / SECOND, judge.tries)
+    return Endpoint(
+        judge.url, judge.model, key, judge.timeout / SECOND, judge.tries, judge.longest_answer
+    )
+
+
+def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
+    config = HttpConfig(host=judge.host, port=judge.port, slices=False, section="judge")
+    health = HealthChecks(live=lambda: True, ready=metrics.ready, started=lambda: True)
+    return metrics_server(config, metrics.body, health)
 
 
 def _judge(
     endpoint: Endpoint, prompt: Prompt, budget: RequestBudget, stop: threading.Event
-) -> Judge:
+) -> OpenAIJudge:
     try:
         from monitor.judging.openai_judge import OpenAIJudge  # noqa: PLC0415 - optional
     except ImportError:
@@ -142,36 +215,16 @@ def _stream(settings: Settings) -> KafkaStream:
     return KafkaStream(connection, topics)
 
 
-def _await_stop(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
-    """Report once a minute until a stop signal, then stop the worker; runs on its own thread."""
-    next_report = time.monotonic() + _REPORT_SECONDS
-    while not signals.asked:
-        time.sleep(_LOOK_SECONDS)
-        if time.monotonic() >= next_report:
-            next_report += _REPORT_SECONDS
-            _report(worker, budget)
+def _await_stop(signals: StopSignal, worker: Worker) -> None:
+    """Stop the worker at a stop signal; runs on its own thread."""
+    while not signals.wait(_WAIT_SECONDS):
+        pass
     worker.stop.set()
 
 
-def _report(worker: Worker, budget: RequestBudget) -> None:
-    requests, tokens = budget.spent
-    counts = worker.counts
-    log.info(
-        "judged",
-        extra={
-            "judged": counts["judged"],
-            "flagged": counts["flagged"],
-            "findings": counts["findings"],
-            "failed": counts["failed"],
-            "unreadable": counts["unreadable"],
-            "tombstones": counts["tombstones"],
-            "requests": requests,
-            "tokens": tokens,
-        },
-    )
-
-
-def _wait_for_budget(budget: RequestBudget, stop: threading.Event) -> None:
-    log.warning("the day's budget is spent: outputs wait in their topic until the next day (UTC)")
-    while budget.exhausted and not stop.wait(_LOOK_SECONDS):
+def _wait(worker: Worker, budget: RequestBudget) -> None:
+    """Wait a while, and until there is budget, or until the worker is to end."""
+    log.warning("outputs wait in their topic", extra={"why": worker.waits_for})
+    worker.stop.wait(_WAIT_SECONDS)
+    while budget.exhausted and not worker.stop.wait(_LOOK_SECONDS):
         pass

@@ -19,6 +19,7 @@ class BiasDimension:
         at_least: True if a lower score is worse.
         drift: worsening since the last time from which it is a ticket.
         owner: person or team that answers for it.
+        max_age: days after which a score is due to be measured again; None if it never is.
     """
 
     name: str
@@ -26,6 +27,7 @@ class BiasDimension:
     at_least: bool
     drift: float
     owner: str
+    max_age: int | None = None
 
     def worse_by(self, score: float, reference: float) -> float:
         """Return by how much ``score`` is worse than ``reference``; below 0 if it is better."""
@@ -62,11 +64,13 @@ class CurrentScore:
 
     Attributes:
         worse_by: worsening since the previous result of the same set; None without one.
+        due: day, in days since 1970, from which a new measurement is due; None if none will be.
     """
 
     dimension: BiasDimension
     score: BiasScore
     worse_by: float | None
+    due: int | None = None
 
     @property
     def beyond(self) -> bool | None:
@@ -85,11 +89,14 @@ def current_scores(
 ) -> list[CurrentScore]:
     """Return a CurrentScore for each dimension with results, in the order of ``dimensions``.
 
+    A score is due when it is too old, or on the day of a newer result that is of another model.
+
     Args:
         dimensions: declared dimensions.
         results: results in any order, at most one per day and dimension.
     """
     scores = []
+    latest = max(results, key=lambda r: r.day, default=None)
     for dimension in dimensions:
         dimension_results = sorted(
             (r for r in results if r.dimension == dimension.name), key=lambda r: r.day
@@ -99,7 +106,10 @@ def current_scores(
         *earlier, newest = dimension_results
         same_set = [r for r in earlier if _set_of(r) == _set_of(newest)]
         worse_by = dimension.worse_by(newest.score, same_set[-1].score) if same_set else None
-        scores.append(CurrentScore(dimension, newest, worse_by))
+        due = None if dimension.max_age is None else newest.day + dimension.max_age
+        if latest is not None and latest.model != newest.model and latest.day > newest.day:
+            due = min(latest.day, latest.day if due is None else due)
+        scores.append(CurrentScore(dimension, newest, worse_by, due))
     return scores
 
 

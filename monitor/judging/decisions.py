@@ -1,7 +1,8 @@
 """Decision events of judged outputs, so that flags are monitored per slice like any other rate.
 
-Selection rate: share of outputs that are not flagged. Reviewers label whether an output was ready,
-that is: rightly served.
+Selection rate: share of outputs that were judged and not flagged. Reviewers label whether an output
+was ready, that is: rightly served. An output that could not be judged is blocked by evidence: it
+stays in the denominator, so that no slice looks clean because its outputs cannot be judged.
 """
 
 from __future__ import annotations
@@ -11,26 +12,23 @@ import msgspec
 from consumers.events import Decision, RouteName, Versions
 from consumers.producing import AuditSampler
 from monitor.judging.findings import BEST
-from monitor.judging.output_events import Judgement, ModelOutput
+from monitor.judging.output_events import Judgement, OutputHead
 
 _encode = msgspec.json.Encoder().encode
 
 
-def decision(
-    output: ModelOutput, judgement: Judgement, *, threshold: int, audit_p: float
-) -> bytes | None:
-    """Encode a judged output as a decision event, in JSON bytes; None if there is no score.
+def decision(output: OutputHead, judgement: Judgement, *, threshold: int, audit_p: float) -> bytes:
+    """Encode a judgement as a decision event, in JSON bytes; without a score it is blocked.
 
     Args:
-        output: the judged output.
+        output: whose output it is.
         judgement: its judgement.
         threshold: least score that is not flagged, from 0 to 100.
         audit_p: share of unflagged outputs whose label is requested; labels of all flagged ones
             are. Drawn by a hash of the id: the same output draws the same.
     """
-    if judgement.score is None:
-        return None
-    route: RouteName = "auto_serve" if judgement.score >= threshold else "human_review"
+    score = judgement.score
+    route = _route(score, threshold)
     decision_id = f"output-{output.output_id}"
     draw = AuditSampler(auto_serve=audit_p).draw(decision_id, route)
     return _encode(
@@ -38,9 +36,9 @@ def decision(
             decision_id=decision_id,
             decided_at=output.produced_at,
             route=route,
-            judge_score=judgement.score / BEST,
+            judge_score=None if score is None else score / BEST,
             threshold=threshold / BEST,
-            evidence_passed=True,
+            evidence_passed=score is not None,
             audit_p=draw.audit_p,
             label_requested=draw.label_requested,
             attributes=dict(output.attributes),
@@ -51,6 +49,12 @@ def decision(
             ),
         )
     )
+
+
+def _route(score: int | None, threshold: int) -> RouteName:
+    if score is None:
+        return "blocked_by_evidence"
+    return "auto_serve" if score >= threshold else "human_review"
 
 
 def _version_name(name: str) -> str:

@@ -1,13 +1,14 @@
 """Findings of a judge, checked against the text that it read; and the score that follows.
 
-Nothing of a judge's answer is taken on trust. Category and kind must be on the lists, and the
-passage must be in the text word for word. The score is by our own rule.
+Answers are read generously: judges think aloud, fence their JSON, add keys, and copy passages with
+other quotation marks. They are counted strictly: category and kind must be on the lists, the
+passage must be in the text, and the same finding counts once. The score is by our own rule.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -20,6 +21,10 @@ BEST = 100
 LONGEST_REASON = 300
 MOST_FINDINGS = 50
 """Most findings per piece: a judge that finds more has copied the text, or was told to."""
+
+
+Place = tuple[int, int]
+"""Start and end of a passage; the end is one past its last character."""
 
 
 class AnswerError(Exception):
@@ -46,7 +51,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class _Answered(Struct, forbid_unknown_fields=True):
+class _Answered(Struct):
     category: str
     kind: str
     quote: Annotated[str, Meta(min_length=1)]
@@ -54,11 +59,19 @@ class _Answered(Struct, forbid_unknown_fields=True):
     reason: str
 
 
-class _JudgeAnswer(Struct, forbid_unknown_fields=True):
+class _JudgeAnswer(Struct):
     findings: Annotated[list[_Answered], Meta(max_length=MOST_FINDINGS)]
 
 
-_decode = msgspec.json.Decoder(_JudgeAnswer).decode
+# Not strict: some judges write numbers as text.
+_decode = msgspec.json.Decoder(_JudgeAnswer, strict=False).decode
+_END_OF_THOUGHTS = "</think>"
+
+_ELLIPSIS = re.compile(r"\[?(?:\.\.\.|\u2026)\]?")
+LONGEST_GAP = 400
+"""Most characters that an ellipsis in a quote may leave out: about two sentences."""
+_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
+_DASHES = "-\u2010\u2011\u2013\u2014"
 
 
 def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
@@ -95,19 +108,18 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
     Raises:
         AnswerError: it is anything else, or quotes words that are not in the text.
     """
-    try:
-        answered = _decode(text.encode()).findings
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise AnswerError("not JSON of the schema") from None
-    allowed, used_places = frozenset(categories), list[tuple[int, int]]()
+    allowed, used_places = frozenset(categories), dict[tuple[str, str], set[tuple[int, int]]]()
     findings = []
-    for answer in answered:
+    for answer in _answered(text):
         if answer.category not in allowed:
             raise AnswerError("a category that is not on the list")
         if answer.kind not in KINDS:
             raise AnswerError("a kind that is not on the list")
-        start, end = _locate_quote(answer.quote, chunk, used_places)
-        used_places.append((start, end))
+        used = used_places.setdefault((answer.category, answer.kind), set())
+        start, end = _locate_quote(answer.quote, chunk, used)
+        if (start, end) in used:
+            continue
+        used.add((start, end))
         findings.append(
             Finding(
                 category=answer.category,
@@ -121,23 +133,63 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
     return sorted(findings, key=lambda f: (f.start, f.end, f.category, f.kind))
 
 
-def _locate_quote(
-    quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]
-) -> tuple[int, int]:
+def _answered(text: str) -> list[_Answered]:
+    """Decode the outermost object of an answer, after any thoughts, fences and words around it."""
+    answer = text.rpartition(_END_OF_THOUGHTS)[2]
+    json_text = answer[answer.find("{") : answer.rfind("}") + 1]
+    try:
+        return _decode(json_text.encode()).findings
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise AnswerError("not JSON of the schema") from None
+
+
+def _locate_quote(quote: str, chunk: Chunk, used_places: Container[Place]) -> Place:
     """Return start and end of ``quote`` in the whole text; prefer a match not in ``used_places``.
 
-    Blanks may differ, since judges fold lines. Several findings may be about one passage.
+    Blanks may differ, since judges fold lines. Only where there is no such match, quotation marks,
+    dashes and case may differ too, and an ellipsis may stand for words.
     """
-    words = quote.split()
-    if not words:
+    if not quote.split():
         raise AnswerError("an empty passage")
-    pattern = re.compile(r"\s+".join(map(re.escape, words)))
-    places = [
-        (chunk.start + m.start(), chunk.start + m.end()) for m in pattern.finditer(chunk.text)
-    ]
+    places = list(_places([_words_pattern(quote)], chunk.text))
+    if not places:
+        bare = quote.strip(f"{_QUOTES} \n\t")
+        parts = [_loose_pattern(part) for part in _ELLIPSIS.split(bare) if part.strip()]
+        places = list(_places(parts, chunk.text)) if parts else []
     if not places:
         raise AnswerError("a passage that is not in the text")
-    return next((place for place in places if place not in used_places), places[0])
+    place = next((p for p in places if _shifted(p, chunk) not in used_places), places[0])
+    return _shifted(place, chunk)
+
+
+def _shifted(place: Place, chunk: Chunk) -> Place:
+    return chunk.start + place[0], chunk.start + place[1]
+
+
+def _places(parts: Sequence[re.Pattern[str]], text: str) -> Iterator[Place]:
+    """Yield the passages of ``text`` that have the parts in order, with short gaps between them."""
+    for first in parts[0].finditer(text):
+        end = first.end()
+        for part in parts[1:]:
+            following = part.search(text, end, end + LONGEST_GAP)
+            if following is None:
+                break
+            end = following.end()
+        else:
+            yield first.start(), end
+
+
+def _words_pattern(quote: str) -> re.Pattern[str]:
+    return re.compile(r"\s+".join(map(re.escape, quote.split())))
+
+
+def _loose_pattern(part: str) -> re.Pattern[str]:
+    def loose(character: str) -> str:
+        alike = next((marks for marks in (_QUOTES, _DASHES) if character in marks), character)
+        return f"[{re.escape(alike)}]"
+
+    words = ("".join(map(loose, word)) for word in part.split())
+    return re.compile(r"\s+".join(words), re.IGNORECASE)
 
 
 def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
 class JudgeFailedError(Exception):
-    """Error for a question without an answer; the text quotes neither question nor answer."""
+    """Error for a question without an answer; the text quotes neither question nor answer.
+
+    The output may be at fault, or the endpoint: a question about another text tells which.
+    """
+
+
+class JudgeBusyError(JudgeFailedError):
+    """Error for a question that an endpoint had no room for: a status of overload or of a fault."""
+
+
+class JudgeRefusedError(JudgeFailedError):
+    """Error for a question that the endpoint refused with an HTTP status.
+
+    Attributes:
+        remedy: what a person must mend if the endpoint refuses every question.
+    """
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
+class JudgeAwayError(Exception):
+    """Signal that the endpoint answers nobody now; outputs wait, and none has failed."""
 
 
 class Judge(Protocol):
@@ -22,10 +46,11 @@ class Judge(Protocol):
 
         Raises:
             JudgeFailedError: there is no answer.
+            BudgetSpentError: the day's budget is spent.
         """
 
 
-class BudgetSpentError(Exception):
+class BudgetSpentError(JudgeAwayError):
     """Signal that today's budget is spent; the output is to be judged tomorrow."""
 
 
@@ -41,8 +66,9 @@ class Endpoint:
         url: base address, with its version, such as ``http://localhost:8000/v1``.
         model: name of the model at the endpoint.
         api_key: empty where none is needed.
-        timeout: seconds for one answer.
+        timeout: seconds for one whole answer.
         tries: requests per question, while the endpoint is away, slow or busy.
+        longest_answer: most tokens of an answer, with what a reasoning model thinks.
     """
 
     url: str
@@ -50,3 +76,27 @@ class Endpoint:
     api_key: str = ""
     timeout: float = 60.0
     tries: int = 5
+    longest_answer: int = 4_000
+
+
+@dataclass(slots=True)
+class JudgeUse:
+    """Totals of what one judge was asked since the start of the process.
+
+    Attributes:
+        requests: requests that were sent.
+        seconds: seconds that they took.
+        tokens: tokens as the endpoint counts them.
+    """
+
+    requests: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, seconds: float, tokens: int) -> None:
+        """Add one request; may be called from several threads."""
+        with self._lock:
+            self.requests += 1
+            self.seconds += seconds
+            self.tokens += tokens

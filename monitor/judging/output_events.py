@@ -5,6 +5,7 @@ null and absent mean the same. Undeclared fields are dropped unread.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,7 +18,16 @@ from monitor.judging.findings import Finding
 Status = Literal["judged", "failed", "unreadable"]
 
 
-class ModelOutput(Struct, kw_only=True, frozen=True):
+class OutputHead(Struct, kw_only=True, frozen=True):
+    """Fields that say whose output it is: enough to count it where it cannot be judged."""
+
+    output_id: Identifier
+    produced_at: Moment
+    attributes: dict[str, AttributeValue] = {}
+    model: VersionName | None = None
+
+
+class ModelOutput(OutputHead, kw_only=True, frozen=True):
     """Text that a model wrote, sampled for review and sent to the judge.
 
     Attributes:
@@ -30,13 +40,13 @@ class ModelOutput(Struct, kw_only=True, frozen=True):
         model: version of the model.
     """
 
-    output_id: Identifier
-    produced_at: Moment
     output: Annotated[str, Meta(min_length=1)]
     input: str | None = None
     context: str | None = None
-    attributes: dict[str, AttributeValue] = {}
-    model: VersionName | None = None
+
+
+class _OutputName(Struct, frozen=True):
+    output_id: Identifier
 
 
 class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -81,10 +91,25 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 class UnreadableOutputError(ValueError):
-    """Error for a message that is no model output; the text names the field."""
+    """Error for a message that is no model output; the text names the field.
+
+    Attributes:
+        output_id: id of the output; None where that cannot be read either.
+        head: whose output it is; None where that cannot be read.
+    """
+
+    def __init__(self, why: str, value: bytes = b"") -> None:
+        super().__init__(why)
+        self.output_id: str | int | None = None
+        self.head: OutputHead | None = None
+        with suppress(ValueError, RecursionError):
+            self.output_id = _decode_name(value).output_id
+            self.head = _decode_head(value)
 
 
 _decode = msgspec.json.Decoder(ModelOutput).decode
+_decode_head = msgspec.json.Decoder(OutputHead).decode
+_decode_name = msgspec.json.Decoder(_OutputName).decode
 encode = msgspec.json.Encoder().encode
 
 
@@ -97,11 +122,14 @@ def read_output(value: bytes) -> ModelOutput:
     if not value:
         raise UnreadableOutputError("an empty message")
     try:
-        return _decode(value)
+        output = _decode(value)
     except msgspec.ValidationError as error:
-        raise UnreadableOutputError(_field_problem(error)) from None
+        raise UnreadableOutputError(_field_problem(error), value) from None
     except (ValueError, RecursionError):
         raise UnreadableOutputError("not JSON") from None
+    if not output.output.strip():
+        raise UnreadableOutputError("field output is blank", value)
+    return output
 
 
 def _field_problem(error: msgspec.ValidationError) -> str:

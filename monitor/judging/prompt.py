@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 
@@ -24,16 +24,26 @@ class Prompt:
     """Instructions and questions for a judge, built from the template and category descriptions.
 
     Attributes:
-        descriptions: by category, where the settings have other words than the program.
+        descriptions: by category, where the settings have other words than the program, or
+            categories of their own.
+        references: by category, what a description rests on; empty where nothing is named.
+        only: categories that the judge is told of; empty for all.
     """
 
     descriptions: Mapping[str, str]
+    references: Mapping[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
 
     @cached_property
     def categories(self) -> dict[str, str]:
-        """Return all categories as name to description; those in the settings take precedence."""
+        """Return categories as name to description; those in the settings take precedence."""
         descriptions = {name: category.description for name, category in CATEGORIES.items()}
-        return descriptions | dict(self.descriptions)
+        descriptions |= self.descriptions
+        descriptions |= {
+            name: f"{descriptions[name]} (as in: {reference})"
+            for name, reference in self.references.items()
+        }
+        return {name: descriptions[name] for name in self.only or descriptions}
 
     @cached_property
     def instructions(self) -> str:

@@ -3,7 +3,8 @@
 A batch is judged, its judgements are written, and only then are its offsets committed. A worker
 that is killed in between judges that batch again after the next start: at most ``concurrency``
 outputs are billed and reported twice per kill. Every judgement names its output, so that the second
-one can be recognised.
+one can be recognised. While the judge answers nobody, the batch waits; what is judged of it is not
+asked for again.
 """
 
 from __future__ import annotations
@@ -12,21 +13,25 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
 from monitor.judging.decisions import decision
-from monitor.judging.judge_protocol import BudgetSpentError, Judge, StoppedError
+from monitor.judging.judge_protocol import Judge, JudgeAwayError, StoppedError
 from monitor.judging.judgements import Rules, judged, unreadable
 from monitor.judging.output_events import (
     Judgement,
-    ModelOutput,
+    OutputHead,
     UnreadableOutputError,
     encode,
     read_output,
 )
 from monitor.judging.prompt import Prompt
+
+Result = tuple[OutputHead | None, Judgement]
+"""Judgement with the head of its output; None where that cannot be read."""
 
 
 class JudgingTopics(Protocol):
@@ -80,6 +85,7 @@ class Worker:
 
     Attributes:
         counts: outputs by status, with ``flagged``, ``findings`` and ``tombstones``.
+        waits_for: what the worker waits for, in words; empty while it works.
     """
 
     stream: JudgingTopics
@@ -89,12 +95,14 @@ class Worker:
     stop: threading.Event
     now: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="milliseconds")
     counts: Counter[str] = field(default_factory=Counter)
+    waits_for: str = ""
+    _results: dict[bytes, Result] = field(default_factory=dict)
 
-    def run(self, wait_for_budget: Callable[[], None]) -> None:
+    def run(self, wait: Callable[[], None]) -> None:
         """Read, judge, write and commit batch by batch until ``stop`` is set; add to ``counts``.
 
         Args:
-            wait_for_budget: returns once there may be budget, or the worker is to end.
+            wait: returns once the judge may answer again, or the worker is to end.
 
         Raises:
             SlicewatchError: a broker or the endpoint refuses us.
@@ -105,42 +113,49 @@ class Worker:
                 if not batch:
                     continue
                 outputs = [value for value in batch if value is not None]
+                self._results = {v: self._results[v] for v in outputs if v in self._results}
+                judging = [pool.submit(self._judge, value) for value in outputs]
+                wait_for(judging)
                 try:
-                    results = list(pool.map(self._judge, outputs))
+                    results = [answer.result() for answer in judging]
                 except StoppedError:
                     break
-                except BudgetSpentError:
+                except JudgeAwayError as error:
+                    self.waits_for = str(error)
                     self.stream.rewind()
-                    wait_for_budget()
+                    wait()
                     continue
+                self.waits_for = ""
                 self._write(results)
                 self.stream.commit()
                 self._count(results)
                 self.counts["tombstones"] += len(batch) - len(outputs)
 
-    def _judge(self, value: bytes) -> tuple[ModelOutput | None, Judgement]:
+    def _judge(self, value: bytes) -> Result:
+        """Return the result of a message, from the last try of the batch if there was one."""
+        if value not in self._results:
+            self._results[value] = self._judge_message(value)
+        return self._results[value]
+
+    def _judge_message(self, value: bytes) -> Result:
         try:
             output = read_output(value)
         except UnreadableOutputError as error:
-            return None, unreadable(self.judge, self.prompt, self.now(), str(error))
+            return error.head, unreadable(self.judge, self.prompt, self.now(), error)
         return output, judged(output, self.judge, self.prompt, self.plan.rules, self.now)
 
-    def _write(self, results: Sequence[tuple[ModelOutput | None, Judgement]]) -> None:
+    def _write(self, results: Sequence[Result]) -> None:
         self.stream.write((_key(judgement), encode(judgement)) for _, judgement in results)
         if self.plan.audit_p is None:
             return
-        decisions = []
-        for output, judgement in results:
-            if output is None:
-                continue
-            decision_event = decision(
-                output, judgement, threshold=self.plan.rules.threshold, audit_p=self.plan.audit_p
-            )
-            if decision_event is not None:
-                decisions.append((_key(judgement), decision_event))
-        self.stream.write_decisions(decisions)
+        threshold, audit_p = self.plan.rules.threshold, self.plan.audit_p
+        self.stream.write_decisions(
+            (_key(judgement), decision(head, judgement, threshold=threshold, audit_p=audit_p))
+            for head, judgement in results
+            if head is not None
+        )
 
-    def _count(self, results: Iterable[tuple[ModelOutput | None, Judgement]]) -> None:
+    def _count(self, results: Iterable[Result]) -> None:
         for _, judgement in results:
             self.counts[judgement.status] += 1
             self.counts["flagged"] += bool(judgement.flagged)

@@ -265,6 +265,7 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
+PartOf = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.05")]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
+from math import ceil
 from typing import ClassVar, Literal
 from unicodedata import normalize
 
@@ -40,6 +41,7 @@ from monitor.settings.kinds import (
     LargeCount,
     Limit,
     Name,
+    PartOf,
     Patience,
     Place,
     Points,
@@ -326,18 +328,21 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
     limit: BiasLimit | None = None
     at_least: bool = False
     drift: Drift = 0.03
+    max_age: Term | None = None
     owner: Text
 
     def to_core(self) -> BiasDimension:
-        """Return the engine's BiasDimension of this entry."""
-        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
+        """Return the engine's BiasDimension of this entry; it counts whole days."""
+        max_age = None if self.max_age is None else ceil(self.max_age / DAY)
+        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner, max_age)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
-    """Entry of ``[[judge.categories]]``: another description or penalty for a category."""
+    """Entry of ``[[judge.categories]]``: words or penalty of a category, or one of your own."""
 
     name: Name
     description: Text | None = None
+    reference: Text | None = None
     penalty: Points | None = None
 
 
@@ -355,12 +360,17 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     block: bool = False
     timeout: Patience = Duration(60 * SECOND)
     tries: SmallCount = 5
+    longest_answer: Count = 4_000
     concurrency: SmallCount = 4
     requests_per_minute: Count = 60
     requests_per_day: Count = 10_000
     tokens_per_day: LargeCount | None = None
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
+    host: Text = "127.0.0.1"
+    port: Port = 9096
+    max_failed: PartOf = 0.05
+    protected_attributes: tuple[Name, ...] = ()
     categories: tuple[JudgeCategory, ...] = ()
 
 

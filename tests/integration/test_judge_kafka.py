@@ -19,17 +19,17 @@ from typing import Any
 import lesson
 import pytest
 from click.testing import CliRunner
+from judge_settings import CONCURRENCY, SETTINGS, environment_of
 from kafka_broker import KafkaBroker
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 from running import Running
-from signed_probes import WITH_KEY, signed
+from signed_probes import signed
 
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.cli import cli
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
-SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
-OUTPUTS, CONCURRENCY = 200, 4
+OUTPUTS = 200
 SENTENCE = "Employees in their 50s are slow and never learn."
 VARIETIES = ("formal", "conversational")
 
@@ -68,30 +68,6 @@ class Endpoint:
         return findings(finding(SENTENCE)) if SENTENCE in text else findings()
 
 
-def environment_of(
-    broker: KafkaBroker, name: str, folder: Path, server: OpenAIServer
-) -> Mapping[str, str]:
-    return {
-        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": broker.bootstrap,
-        "SLICEWATCH__STREAM__DECISIONS_TOPIC": f"{name}-d",
-        "SLICEWATCH__STREAM__LABELS_TOPIC": f"{name}-l",
-        "SLICEWATCH__STREAM__GROUP_ID": name[-8:],
-        "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
-        "SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db",
-        **WITH_KEY,
-        "SLICEWATCH__JUDGE__URL": server.url,
-        "SLICEWATCH__JUDGE__MODEL": "judge-model",
-        "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": f"{name}-o",
-        "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": f"{name}-j",
-        "SLICEWATCH__JUDGE__DECISIONS_TOPIC": f"{name}-d",
-        "SLICEWATCH__JUDGE__GROUP_ID": f"{name[-8:]}-judge",
-        "SLICEWATCH__JUDGE__CONCURRENCY": str(CONCURRENCY),
-        "SLICEWATCH__JUDGE__REQUESTS_PER_MINUTE": "1000000",
-        "SLICEWATCH__JUDGE__TRIES": "1",
-        "SLICEWATCH__JUDGE__BUDGET_FILE": str(folder / "spent.json"),
-    }
-
-
 def judged_ids(broker: KafkaBroker, topic: str, least: int) -> list[dict[str, Any]]:
     return [json.loads(one.value) for one in broker.consume(topic, least)]
 
@@ -126,8 +102,8 @@ def test_outputs_are_judged_and_flags_are_a_rate(
 
 def check_judgements(found: list[dict[str, Any]]) -> None:
     times = Counter(one["output_id"] for one in found if "output_id" in one)
-    assert set(times) == {f"o-{i}" for i in range(OUTPUTS)}
-    assert sum(times.values()) - OUTPUTS <= CONCURRENCY, "twice, at most, what was in the batch"
+    assert set(times) == {"x", *(f"o-{i}" for i in range(OUTPUTS))}
+    assert sum(times.values()) - OUTPUTS - 1 <= CONCURRENCY, "twice, at most, what was in the batch"
     unread = sorted(one["why"] for one in found if one["status"] == "unreadable")
     assert unread == ["field produced_at is missing", "not JSON"], "the tombstone is no output"
     by_id = {one["output_id"]: one for one in found if "output_id" in one}
@@ -147,13 +123,13 @@ def check_flags(
 ) -> None:
     """The flags are in /metrics, and in the week's report, as the selection rate of each slice."""
     broker.produce(f"{name}-d", lesson.encode(iter([lesson.tick()])))
-    good = [i for i in range(OUTPUTS) if i % 20 >= 2]
     expected = {}
     for variety in VARIETIES:
-        mine = [i for i in good if VARIETIES[i % 2] == variety]
-        served = [i for i in mine if SENTENCE not in str(output(i)["output"])]
-        expected[variety] = len(served) / len(mine)
-    assert expected["formal"] == 1
+        outputs = [i for i in range(OUTPUTS) if VARIETIES[i % 2] == variety]
+        good = [i for i in outputs if i % 20 >= 2]  # the others could not be judged
+        served = [i for i in good if SENTENCE not in str(output(i)["output"])]
+        expected[variety] = len(served) / len(outputs)
+    assert expected["formal"] == 0.9, "outputs without a verdict stay in the denominator"
     assert expected["conversational"] < 0.7
 
     with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:

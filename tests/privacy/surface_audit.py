@@ -88,10 +88,11 @@ AUDIT: tuple[Row, ...] = (
         "ScoredDimension.parts ScorePart.name ScorePart.value ScorePart.items",
         "ScoreChange.score ScoreChange.worse_by ScoredDimension.previous ScoredDimension.baseline",
         "ScoredDimension.verdict ScoredDimension.why ScoredDimension.urgent",
-        "ScoredDimension.recalibrate",
+        "ScoredDimension.recalibrate ScoredDimension.moved",
     ),
     *rows_for(
         _AUDIT, Rule.DECLARED, "by the scorecard file",
+        "Scorecard.developer ScoredDimension.overdue",
         "Scorecard.name Scorecard.made Scorecard.version Scorecard.dimensions Scorecard.benchmarks",
         "ScoredDimension.name ScoredDimension.limit ScoredDimension.synthetic",
         "ScoredDimension.probe_set ScoredDimension.probe_version ScoredDimension.model",
@@ -105,5 +106,6 @@ AUDIT: tuple[Row, ...] = (
         _AUDIT, Rule.LISTED, "the program's own words on a measure",
         "ScoredDimension.title ScoredDimension.measure ScoredDimension.meaning",
         "ScoredDimension.scale ScoredDimension.source ScoredDimension.lower_is_worse",
+        "ScoredDimension.unit",
     ),
 )  # fmt: skip

@@ -284,11 +284,16 @@ _METRICS = (
         "retention_refused server_insecure build_info",
         "certificate_not_after_timestamp_seconds",
     ),
+    *_metrics(Rule.PROCESS, "whether its endpoint answers", "judge_waiting"),
+    *_metrics(
+        Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost; of no slice",
+        "judge_outputs_total judge_requests_total judge_request_seconds_total judge_tokens_total",
+    ),
     *_metrics(
         Rule.DECLARED, "by the settings, or by the set itself",
         "probe_set_info probe_cadence_seconds probe_max_flip_ratio",
         "bias_score bias_score_limit bias_score_beyond_limit bias_score_worse_by",
-        "bias_score_drifted bias_score_timestamp_seconds",
+        "bias_score_drifted bias_score_timestamp_seconds bias_score_due_timestamp_seconds",
     ),
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",
@@ -999,9 +1004,9 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judged; failed findings flagged judged requests tokens tombstones unreadable",
         "judging; model prompt", "spent today; requests tokens",
-        "the day's budget is spent: outputs wait in their topic until the next day (UTC)",
+        "outputs wait in their topic; why",
+        "the judge is asked without what it refuses; parameters",
     ),
     *_logs(
         Rule.WHOLE_STREAM, "which partition, and where it goes on",

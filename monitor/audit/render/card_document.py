@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import NOTHING, counted, p_value
@@ -13,14 +13,16 @@ from monitor.audit.scorecard.card import (
     ScoreChange,
     ScoredDimension,
 )
-from monitor.audit.scorecard.scoring import FEW_ITEMS
+from monitor.audit.scorecard.card_file import FEW_ITEMS
+from monitor.audit.scorecard.measures import ADVICE
 from monitor.drawing.tables import TableCell, Tone, printable, table
 
 _WORDS = {
     DimensionVerdict.PASS: ("pass", Tone.GOOD),
     DimensionVerdict.FAIL: ("FAIL", Tone.BAD),
     DimensionVerdict.WORSE: ("WORSE than the baseline", Tone.BAD),
-    DimensionVerdict.OVERDUE: ("OVERDUE", Tone.BAD),
+    DimensionVerdict.INCONCLUSIVE: ("INCONCLUSIVE", Tone.BAD),
+    DimensionVerdict.NOT_COMPARED: ("NOT COMPARED", Tone.BAD),
     DimensionVerdict.NOT_MEASURED: ("NOT MEASURED", Tone.BAD),
     DimensionVerdict.DIAGNOSTIC: ("diagnostic", Tone.PLAIN),
 }
@@ -28,8 +30,16 @@ _SMALLEST = 5e-4
 """A smaller change does not appear in the three digits shown."""
 _NO_TOTAL = "There is no total: a dimension that passes says nothing of another."
 _POINT = (
-    "The score decides. The interval says where another set of this size might come out; a"
-    " distance is never below 0, so an interval above 0 is no evidence."
+    "The score of a synthetic set decides: its items are all there are. Of real people the whole"
+    " interval must keep the limit. The interval says where another set of the same size and kind"
+    " might have come out; a distance is never below 0, so an interval above 0 is no evidence."
+)
+_LIMITATIONS = (
+    "A score is of a probe set, not of your customers, and of the wordings that the set has.",
+    "A set that the model has seen in training says nothing.",
+    "Where a model or a rubric judged the answers, its own biases are in the score.",
+    "A difference says neither why it is there nor whom it harms; a low score excludes no harm.",
+    "Tests of embeddings and of log probabilities need not show in what the model writes.",
 )
 
 
@@ -42,12 +52,25 @@ def card_document(card: Scorecard) -> AuditDocument:
         tone=tone,
         verdict=_verdict(card),
         counts=_NO_TOTAL,
-        banner="",
-        facts=(("made", f"on {card.made} by slicewatch {card.version}"),),
+        banner=_banner(card),
+        facts=(
+            ("developer", card.developer or "not named"),
+            ("made", f"on {card.made} by slicewatch {card.version}"),
+        ),
         sections=tuple(_sections(card)),
         decision=AuditSection("Decision", (_verdict(card),), None, Brief.ALL),
         folded="Sets, versions, owners, parts and formulas",
     )
+
+
+def _banner(card: Scorecard) -> str:
+    """Return which sets are invented; empty if all are of real people."""
+    names = [dimension.name for dimension in card.dimensions if dimension.synthetic]
+    if not names:
+        return ""
+    every = len(names) == len(card.dimensions)
+    sets = "All sets are" if every else f"The sets of {', '.join(names)} are"
+    return f"{sets} synthetic: invented test conditions, not groups of people."
 
 
 def _verdict(card: Scorecard) -> str:
@@ -67,6 +90,8 @@ def _verdict(card: Scorecard) -> str:
 
 def _sections(card: Scorecard) -> Iterator[AuditSection]:
     yield _dimensions(card)
+    if card.blocked:
+        yield _advice(card.blocked)
     tickets = [dimension for dimension in card.dimensions if dimension.recalibrate]
     if tickets:
         yield _tickets(tickets)
@@ -77,6 +102,25 @@ def _sections(card: Scorecard) -> Iterator[AuditSection]:
     yield _formulas(card)
     if card.benchmarks:
         yield _benchmarks(card.benchmarks)
+    yield AuditSection("What no score says", _LIMITATIONS, None)
+
+
+def _advice(blocked: Iterable[ScoredDimension]) -> AuditSection:
+    rows = ((dimension.name, dimension.owner, _next_step(dimension)) for dimension in blocked)
+    note = "Hypotheses to test. A repair of one dimension may worsen another: compare all of them."
+    return AuditSection("What to do", (note,), table("dimension|owner|next", rows), Brief.ALL)
+
+
+def _next_step(dimension: ScoredDimension) -> str:
+    match dimension.verdict:
+        case DimensionVerdict.FAIL | DimensionVerdict.WORSE:
+            return ADVICE[dimension.measure]
+        case DimensionVerdict.NOT_MEASURED | DimensionVerdict.INCONCLUSIVE:
+            return "collect more items, of every slice"
+        case DimensionVerdict.NOT_COMPARED:
+            return "measure the model in use on this set and version, too"
+        case _:
+            return "measure it again"
 
 
 def _dimensions(card: Scorecard) -> AuditSection:
@@ -103,9 +147,11 @@ def _remarks(dimension: ScoredDimension) -> Iterator[str]:
         yield "recalibration ticket: it has drifted"
     if dimension.why:
         yield dimension.why
-    if dimension.verdict is DimensionVerdict.OVERDUE:
-        yield f"measured on {dimension.measured}, which is longer ago than {dimension.cadence}"
-    if dimension.few:
+    if dimension.overdue:
+        yield f"OVERDUE: {dimension.overdue}"
+    if dimension.moved:
+        yield f"furthest apart: {dimension.moved}"
+    if dimension.limit is not None and 0 < dimension.items < FEW_ITEMS:
         yield f"fewer than {FEW_ITEMS} items: another set might well decide otherwise"
     if dimension.left_out:
         yield f"{counted(dimension.left_out, 'item')} left out: not in every variant"
@@ -218,7 +264,9 @@ def _score(dimension: ScoredDimension) -> str:
 def _limit(dimension: ScoredDimension) -> str:
     if dimension.limit is None:
         return "none"
-    return f"{'at least' if dimension.lower_is_worse else 'at most'} {_number(dimension.limit)}"
+    side = "at least" if dimension.lower_is_worse else "at most"
+    unit = f" ({dimension.unit})" if dimension.unit else ""
+    return f"{side} {_number(dimension.limit)}{unit}"
 
 
 def _interval(dimension: ScoredDimension) -> str:

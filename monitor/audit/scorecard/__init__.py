@@ -3,4 +3,4 @@
 There is no total. A dimension that passes says nothing about another one.
 """
 
-__all__ = ["card", "card_file", "files", "scoring"]
+__all__ = ["card", "card_file", "files", "measures", "scoring"]

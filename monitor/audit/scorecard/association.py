@@ -56,6 +56,7 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
         items=len(s),
         parts=parts,
         p_value=_p_value(s),
+        moved=f"{'X' if effect > 0 else 'Y'} lies nearer to A",
     )
 
 

@@ -14,7 +14,8 @@ class DimensionVerdict(enum.StrEnum):
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"  # beyond its limit
     WORSE = "worse"  # within its limit, and worse than the baseline
-    OVERDUE = "overdue"  # measured longer ago than its cadence allows
+    INCONCLUSIVE = "inconclusive"  # of real people: the interval contains the limit
+    NOT_COMPARED = "not_compared"  # the baseline is of another set, version or measure
     NOT_MEASURED = "not_measured"  # the records say too little
     DIAGNOSTIC = "diagnostic"  # it has no limit
 
@@ -57,9 +58,12 @@ class ScoredDimension:
         high: upper end.
         limit: highest allowed score, or the lowest where lower is worse; None: diagnostic.
         lower_is_worse: the limit is the lowest allowed score.
+        unit: unit of score and limit; empty for a share or a ratio.
         items: number of matched items, or records.
         left_out: number of items that lack a variant.
-        few: so few items that another set might well give another verdict.
+        few: fewer items than a set should have, as declared.
+        moved: which parts are furthest apart, or which category moved; none for real people.
+        overdue: what makes a new measurement due: age, or another model; otherwise empty.
         parts: parts by variant, slice or set; none for records of real people.
         p_value: p-value of the measure's test.
         urgent: has high priority.
@@ -90,9 +94,12 @@ class ScoredDimension:
     high: float | None
     limit: float | None
     lower_is_worse: bool
+    unit: str
     items: int
     left_out: int
     few: bool
+    moved: str
+    overdue: str
     parts: tuple[ScorePart, ...]
     p_value: float | None
     urgent: bool
@@ -108,6 +115,11 @@ class ScoredDimension:
     previous: ScoreChange | None = None
     recalibrate: bool = False
     baseline: ScoreChange | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Return True if the dimension blocks a release: by its verdict, or because it is due."""
+        return self.verdict.blocks or (self.limit is not None and bool(self.overdue))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +155,7 @@ class Scorecard:
 
     Attributes:
         name: name of the product.
+        developer: who made the model; None where nobody said.
         made: day, ISO.
         version: version of slicewatch.
         dimensions: in the order of the file; at least one.
@@ -150,6 +163,7 @@ class Scorecard:
     """
 
     name: str
+    developer: str | None
     made: str
     version: str
     dimensions: tuple[ScoredDimension, ...]
@@ -157,8 +171,8 @@ class Scorecard:
 
     @property
     def blocked(self) -> tuple[ScoredDimension, ...]:
-        """Return the dimensions whose verdicts block a release."""
-        return tuple(dimension for dimension in self.dimensions if dimension.verdict.blocks)
+        """Return the dimensions that block a release."""
+        return tuple(dimension for dimension in self.dimensions if dimension.blocks)
 
     @property
     def exit_code(self) -> int:

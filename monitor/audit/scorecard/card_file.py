@@ -16,6 +16,7 @@ TOML; paths are relative to the file:
     rubric = "r1"               # of who judged, if anybody did
     measured = 2026-11-20
     limit = 0.05                # without it the dimension is diagnostic
+    slices = ["anna", "aisha"]  # variants or slices that must be among the records
     cadence = "weekly"          # daily, weekly, monthly, quarterly or release
     owner = "A. Person"
 
@@ -59,6 +60,9 @@ DRIFT = 0.03
 """Rise in harm since the last scorecard that opens a recalibration ticket."""
 WORSE_BY = 0.01
 """Rise in harm above the baseline that blocks a release when exceeded."""
+FEW_ITEMS, FEW_COMPARED = 200, 100
+"""Least items that a set has, and that can be compared; by chance alone a score of fewer may be off
+by a tenth."""
 
 
 class Cadence(enum.StrEnum):
@@ -83,6 +87,7 @@ Margin = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, su
 Limit = Annotated[float, Meta(ge=0, le=100, description="a number from 0, such as 0.05")]
 FileName = Annotated[str, Meta(min_length=1, description="the path of a file, in quotes")]
 Whole = Annotated[int, Meta(ge=1, description="a whole number from 1")]
+Names = Annotated[tuple[Label, ...], Meta(description="names of variants or slices, in a list")]
 Number = Annotated[float, Meta(description="a number")]
 MeasureName = Annotated[
     str,
@@ -98,8 +103,11 @@ class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Table [scorecard] of the file: the product, and tolerances for comparisons."""
 
     name: Name
+    developer: Label | None = None
+    model: Version | None = None
     drift: Margin = DRIFT
     worse_by: Margin = WORSE_BY
+    allow_uncompared: Truth = False
 
 
 class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -115,6 +123,9 @@ class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     rubric: Version | None = None
     measured: Day
     limit: Limit | None = None
+    slices: Names = ()
+    min_items: Whole = FEW_ITEMS
+    min_compared: Whole = FEW_COMPARED
     cadence: CadenceName
     owner: Label
     limitation: Label | None = None

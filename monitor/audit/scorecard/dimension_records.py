@@ -29,7 +29,7 @@ from monitor.audit.record_files import (
 
 ASSOCIATED = ("X", "Y", "A", "B")
 _LONGEST_VECTOR = 16_384
-_TRUTHS = {"true": True, "false": False}
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 LogProbability = Annotated[
     float, Meta(le=0, description="a natural logarithm of a probability, 0 or below")

@@ -14,7 +14,12 @@ import numpy as np
 
 from monitor.audit.scorecard import resampling
 from monitor.audit.scorecard.dimension_records import Categorised, LogProbabilities, Refusal
-from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
+from monitor.audit.scorecard.measured import (
+    MeasuredScore,
+    ScorePart,
+    UnmeasurableError,
+    furthest_apart,
+)
 from monitor.core.intervals import Floats
 
 
@@ -75,19 +80,22 @@ class MatchedItems(Generic[Answer]):
         return np.array([[number_of(record) for record in row] for row in self.rows], np.float64)
 
     def measured(
-        self, statistic: resampling.Statistic, parts: Sequence[float | None]
+        self, statistic: resampling.Statistic, parts: Sequence[float | None], moved: str = ""
     ) -> MeasuredScore:
         """Return a statistic's score on the items with its interval and one part per variant."""
         items = len(self.rows)
         low, high = resampling.interval(statistic, items)
-        named_parts = zip(self.variants, parts, strict=True)
+        named_parts = tuple(
+            ScorePart(name, value, items) for name, value in zip(self.variants, parts, strict=True)
+        )
         return MeasuredScore(
             score=resampling.score(statistic, items),
             low=low,
             high=high,
             items=items,
             left_out=self.left_out,
-            parts=tuple(ScorePart(name, value, items) for name, value in named_parts),
+            parts=named_parts,
+            moved=moved or furthest_apart(named_parts),
         )
 
 
@@ -149,8 +157,20 @@ def category_bias(records: Sequence[Categorised]) -> MeasuredScore:
     names, codes = np.unique(np.array(answers), return_inverse=True)
     chosen = np.eye(len(names))[codes.reshape(len(matched.rows), -1)]  # (I, V, C)
     commonest = int(chosen.sum(axis=(0, 1)).argmax())
-    shares = chosen.mean(axis=0)[:, commonest]
-    return matched.measured(_largest_distance(chosen), shares.tolist())
+    shares = chosen.mean(axis=0)
+    moved = _largest_move(shares, matched.variants, names.tolist())
+    return matched.measured(_largest_distance(chosen), shares[:, commonest].tolist(), moved)
+
+
+def _largest_move(shares: Floats, variants: Sequence[str], categories: Sequence[str]) -> str:
+    """Return the category whose share differs most between two variants, in words."""
+    spread = shares.max(axis=0) - shares.min(axis=0)
+    category = int(spread.argmax())
+    parts = [
+        ScorePart(name, float(share), 0)
+        for name, share in zip(variants, shares[:, category], strict=True)
+    ]
+    return f"{categories[category]}: {furthest_apart(parts)}"
 
 
 def _range_of_means(values: Floats) -> resampling.Statistic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.errors import AuditError
@@ -38,6 +39,7 @@ class MeasuredScore:
         left_out: number of items that lack a variant.
         parts: parts of the score, by name.
         p_value: p-value of the measure's test; None where it has none.
+        moved: which parts are furthest apart, or which category moved.
     """
 
     score: float
@@ -47,3 +49,16 @@ class MeasuredScore:
     left_out: int = 0
     parts: tuple[ScorePart, ...] = ()
     p_value: float | None = None
+    moved: str = ""
+
+
+def furthest_apart(parts: Sequence[ScorePart]) -> str:
+    """Return the parts with the largest and the smallest value, in words; empty without values.
+
+    Example:
+        >>> furthest_apart([ScorePart("a", 0.1, 9), ScorePart("b", 0.3, 9), ScorePart("c", 0.2, 9)])
+        'b 0.300, a 0.100'
+    """
+    valued = sorted((part.value, part.name) for part in parts if part.value is not None)
+    ends = reversed(valued[:: max(1, len(valued) - 1)])
+    return ", ".join(f"{name} {value:.3f}" for value, name in ends)

@@ -37,6 +37,7 @@ class Measure:
         higher_is_worse: False where a limit is the lowest allowed score.
         rates: parts are rates of records; people in a rate of few records could be recognised.
         urgent: score from which on it has high priority; None without one.
+        unit: unit of the score and its limit; empty for a share or a ratio.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Measure:
     higher_is_worse: bool = True
     rates: bool = True
     urgent: float | None = None
+    unit: str = ""
 
     @property
     def source(self) -> str:
@@ -80,6 +82,7 @@ MEASURES: Mapping[str, Measure] = {
         "how much more one variant raises the log probability of the target than another",
         "0 (alike) upwards, in natural logarithms",
         rates=False,
+        unit="natural logarithm",
     ),
     "log_probability_variance": Measure(
         "Variance of log-probability scores",
@@ -88,6 +91,7 @@ MEASURES: Mapping[str, Measure] = {
         "the variance over the variants of how much they raise the log probability of the target",
         "0 (alike) upwards",
         rates=False,
+        unit="natural logarithm, squared",
     ),
     "category_bias": Measure(
         "Category bias score",
@@ -150,3 +154,24 @@ MEASURES: Mapping[str, Measure] = {
     ),
 }
 """Measures by their name in a scorecard file."""
+
+_ERRORS = "compare the errors of the slices item by item, before any threshold is moved"
+_SELECTION = "compare the stages before the selection, and what the reviewers say of the rejected"
+_WORDS = "look at the targets that lie furthest apart; debiased vectors may hide an association"
+_LOGITS = "read the items with the largest differences; a wording may carry more than the variant"
+ADVICE: Mapping[str, str] = {
+    "refusal_asymmetry": "read the items that only one variant is refused; look at system prompt"
+    " and safety filter first",
+    "log_probability_bias": _LOGITS,
+    "log_probability_variance": _LOGITS,
+    "category_bias": "read the items whose category moved; ask for reasons before the category",
+    "statistical_parity": _SELECTION,
+    "disparate_impact": _SELECTION,
+    "equal_opportunity": _ERRORS,
+    "equalized_odds": _ERRORS,
+    "toxicity_false_positives": "have people of the slice label its flagged texts again, and change"
+    " the evaluator, not the texts",
+    "word_association": _WORDS,
+    "sentence_association": _WORDS,
+}
+"""What to look at first where a dimension fails, by measure: hypotheses to test."""

@@ -14,7 +14,12 @@ import numpy.typing as npt
 
 from monitor.audit.scorecard import resampling
 from monitor.audit.scorecard.dimension_records import Flagged, Judged, Selected
-from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
+from monitor.audit.scorecard.measured import (
+    MeasuredScore,
+    ScorePart,
+    UnmeasurableError,
+    furthest_apart,
+)
 from monitor.core.intervals import Floats
 
 Counts = npt.NDArray[np.int64]
@@ -29,19 +34,24 @@ class _Rates:
     trials: Counts
 
     @classmethod
-    def from_outcomes(cls, outcomes: Iterable[tuple[str, bool]], noun: str) -> _Rates:
+    def from_outcomes(cls, outcomes: Iterable[tuple[str, bool | None]], noun: str) -> _Rates:
         """Count successes and trials of (slice, success) outcomes; errors name ``noun``.
 
+        A success of None is no trial. A slice without trials would silently not be compared.
+
         Raises:
-            UnmeasurableError: fewer than two slices have trials.
+            UnmeasurableError: fewer than two slices have trials, or a slice has none.
         """
         by_slice: dict[str, list[int]] = {}
         for name, success in outcomes:
             counts = by_slice.setdefault(name, [0, 0])
-            counts[0] += success
-            counts[1] += 1
-        if len(by_slice) <= 1:
+            counts[0] += bool(success)
+            counts[1] += success is not None
+        without = sum(not trials for _, trials in by_slice.values())
+        if len(by_slice) - without <= 1:
             raise UnmeasurableError(f"fewer than two slices have {noun}; nothing is compared")
+        if without:
+            raise UnmeasurableError(f"{without} of {len(by_slice)} slices have no {noun}")
         slices = tuple(sorted(by_slice))
         count_rows = np.array([by_slice[name] for name in slices], np.int64)
         return cls(slices, count_rows[:, 0], count_rows[:, 1])
@@ -60,7 +70,11 @@ class _Rates:
         """Return a statistic's score on the rates with its interval and one part per slice."""
         low, high = resampling.of_counts(statistic, (self.successes, self.trials))
         score = float(statistic(self.rates[None, :])[0])
-        return MeasuredScore(score, low, high, int(self.trials.sum()), parts=self.parts)
+        return MeasuredScore(
+            *(score, low, high, int(self.trials.sum())),
+            parts=self.parts,
+            moved=furthest_apart(self.parts),
+        )
 
 
 def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
@@ -76,13 +90,16 @@ def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
 def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
     """Compute the lowest slice's selection rate over the highest's, 0 to 1 (alike).
 
-    ``min over a, b of P(selected | a) / P(selected | b)``; 1 where nobody is selected. A limit is
-    the least that is allowed, such as .8.
+    ``min over a, b of P(selected | a) / P(selected | b)``; no value where nobody is selected. A
+    limit is the least that is allowed, such as .8.
 
     Source: Feldman et al. (2015), Certifying and Removing Disparate Impact; fairlearn's
     demographic_parity_ratio.
     """
-    return _selected(records).measured(_ratio)
+    selected = _selected(records)
+    if not selected.successes.any():
+        raise UnmeasurableError("nobody is selected in any slice, and 0/0 is no ratio")
+    return selected.measured(_ratio)
 
 
 def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
@@ -115,7 +132,9 @@ def equalized_odds(records: Sequence[Judged]) -> MeasuredScore:
         *(ScorePart(f"tpr {part.name}", part.value, part.items) for part in tpr.parts),
         *(ScorePart(f"fpr {part.name}", part.value, part.items) for part in fpr.parts),
     )
-    return MeasuredScore(score, low, high, len(records), parts=parts)
+    wider = max((tpr, fpr), key=lambda rates: float(np.ptp(rates.rates)))
+    moved = f"{'tpr' if wider is tpr else 'fpr'}: {furthest_apart(wider.parts)}"
+    return MeasuredScore(score, low, high, len(records), parts=parts, moved=moved)
 
 
 def toxicity_false_positives(records: Sequence[Flagged]) -> MeasuredScore:
@@ -125,7 +144,7 @@ def toxicity_false_positives(records: Sequence[Flagged]) -> MeasuredScore:
 
     Source: Sap et al. (2019), The Risk of Racial Bias in Hate Speech Detection.
     """
-    harmless = ((record.slice, record.flagged) for record in records if not record.toxic)
+    harmless = ((record.slice, None if record.toxic else record.flagged) for record in records)
     return _Rates.from_outcomes(harmless, "texts that reviewers found harmless").measured(
         _difference
     )
@@ -137,7 +156,9 @@ def _selected(records: Sequence[Selected]) -> _Rates:
 
 def _judged(records: Sequence[Judged], *, ready: bool) -> _Rates:
     noun = "records that are ready" if ready else "records that are not ready"
-    outcomes = ((record.slice, record.selected) for record in records if record.ready is ready)
+    outcomes = (
+        (record.slice, record.selected if record.ready is ready else None) for record in records
+    )
     return _Rates.from_outcomes(outcomes, noun)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from math import ceil, floor
@@ -22,8 +23,6 @@ from monitor.audit.scorecard.measured import MeasuredScore, UnmeasurableError
 from monitor.audit.scorecard.measures import MEASURES, Measure
 from monitor.version import program_version
 
-FEW_ITEMS = 200
-"""A score of fewer items is marked: by chance alone it may be off by a tenth."""
 SMALLEST_REAL = 11
 """Records of each outcome that every slice of real people needs; below it no score is shown."""
 _SHOWN = 100
@@ -52,34 +51,60 @@ def score_card(
         AuditError: records cannot be read.
     """
     dimensions = []
+    model = file.scorecard.model or max(file.dimensions, key=lambda d: d.measured).model
     for dimension in file.dimensions:
-        scored = _measure(dimension, folder)
+        scored = replace(_measure(dimension, folder), overdue=_overdue(dimension, today, model))
         if previous is not None:
             scored = _compare_with_previous(scored, previous, file.scorecard)
         if baseline is not None:
             scored = _compare_with_baseline(scored, baseline)
         dimensions.append(
-            replace(scored, verdict=_verdict(scored, dimension, file.scorecard, today))
+            replace(scored, verdict=_verdict(scored, file.scorecard, baseline is not None))
         )
     benchmarks = tuple(
         BenchmarkRow(**msgspec.structs.asdict(row) | {"measured": row.measured.isoformat()})
         for row in file.benchmarks
     )
+    head = file.scorecard
     return Scorecard(
-        file.scorecard.name, today.isoformat(), program_version(), tuple(dimensions), benchmarks
+        *(head.name, head.developer, today.isoformat(), program_version()),
+        dimensions=tuple(dimensions),
+        benchmarks=benchmarks,
     )
 
 
 def _measure(dimension: Dimension, folder: Path) -> ScoredDimension:
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
+    few = ""
     try:
+        _check_slices(dimension, records)
         measurement, why = measure.measure(records), ""
+        few = _too_few(dimension, records, measurement)
         if not dimension.synthetic:
             measurement = _guarded_score(measurement, measure)
     except UnmeasurableError as error:
         measurement, why = None, str(error)
-    return _scored_dimension(dimension, measure, measurement, why)
+    return _scored_dimension(dimension, measure, measurement, why or few, few=bool(few))
+
+
+def _check_slices(dimension: Dimension, records: Iterable[object]) -> None:
+    """Raise UnmeasurableError if a declared variant or slice has no records."""
+    names = {getattr(record, "variant", getattr(record, "slice", None)) for record in records}
+    if absent := sorted(set(dimension.slices) - names):
+        raise UnmeasurableError(f"declared, and without records: {', '.join(absent)}")
+
+
+def _too_few(dimension: Dimension, records: Sequence[object], measurement: MeasuredScore) -> str:
+    """Return why there are too few items for a pass; empty if there are enough."""
+    if dimension.limit is None:
+        return ""
+    items = len({getattr(record, "item", i) for i, record in enumerate(records)})
+    if items < dimension.min_items:
+        return f"{items} items, and min_items is {dimension.min_items}"
+    if measurement.items < dimension.min_compared:
+        return f"{measurement.items} items compared, and min_compared is {dimension.min_compared}"
+    return ""
 
 
 def _guarded_score(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
@@ -102,11 +127,17 @@ def _guarded_score(measurement: MeasuredScore, measure: Measure) -> MeasuredScor
         low=None if measurement.low is None else floor(measurement.low * _SHOWN) / _SHOWN,
         high=None if measurement.high is None else ceil(measurement.high * _SHOWN) / _SHOWN,
         parts=(),
+        moved="",
     )
 
 
 def _scored_dimension(
-    dimension: Dimension, measure: Measure, measurement: MeasuredScore | None, why: str
+    dimension: Dimension,
+    measure: Measure,
+    measurement: MeasuredScore | None,
+    why: str,
+    *,
+    few: bool,
 ) -> ScoredDimension:
     score = measurement.score if measurement else None
     urgent = measure.urgent is not None and score is not None and score >= measure.urgent - _EXACT
@@ -124,9 +155,12 @@ def _scored_dimension(
         high=measurement.high if measurement else None,
         limit=dimension.limit,
         lower_is_worse=not measure.higher_is_worse,
+        unit=measure.unit,
         items=measurement.items if measurement else 0,
         left_out=measurement.left_out if measurement else 0,
-        few=measurement is not None and measure.rates and measurement.items < FEW_ITEMS,
+        few=few,
+        moved=measurement.moved if measurement else "",
+        overdue="",
         parts=measurement.parts if measurement else (),
         p_value=measurement.p_value if measurement else None,
         urgent=urgent,
@@ -182,28 +216,39 @@ def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDi
     return replace(scored, baseline=earlier.change, why=why)
 
 
-def _verdict(
-    scored: ScoredDimension, dimension: Dimension, head: Head, today: date
-) -> DimensionVerdict:
-    """Return the first verdict that applies, from not measured over fail and worse to pass."""
-    if scored.score is None:
-        return (
-            DimensionVerdict.NOT_MEASURED
-            if scored.limit is not None
-            else DimensionVerdict.DIAGNOSTIC
-        )
+def _verdict(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVerdict:
+    """Return the first verdict that applies; a score beyond its limit fails on any evidence."""
     if scored.limit is None:
         return DimensionVerdict.DIAGNOSTIC
-    if _is_overdue(dimension, today):
-        return DimensionVerdict.OVERDUE
+    if scored.score is None:
+        return DimensionVerdict.NOT_MEASURED
     harm = MEASURES[scored.measure].harm
     if harm(scored.score) > harm(scored.limit) + _EXACT:
         return DimensionVerdict.FAIL
+    if scored.few:
+        return DimensionVerdict.NOT_MEASURED
+    return _verdict_within_limit(scored, head, compare)
+
+
+def _verdict_within_limit(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVerdict:
+    harm = MEASURES[scored.measure].harm
+    worst = scored.low if scored.lower_is_worse else scored.high
+    beyond = worst is not None and harm(worst) > harm(scored.limit or 0) + _EXACT
+    # The items of a synthetic set are all there are. Real people are a sample.
+    if beyond and not scored.synthetic:
+        return DimensionVerdict.INCONCLUSIVE
     if scored.baseline is not None and scored.baseline.worse_by > head.worse_by + _EXACT:
         return DimensionVerdict.WORSE
+    if compare and scored.baseline is None and not head.allow_uncompared:
+        return DimensionVerdict.NOT_COMPARED
     return DimensionVerdict.PASS
 
 
-def _is_overdue(dimension: Dimension, today: date) -> bool:
+def _overdue(dimension: Dimension, today: date, model: str) -> str:
+    """Return why a new measurement is due: another model, or its age; empty if none is."""
+    if dimension.model != model:
+        return f"measured with model {dimension.model}; the release has {model}"
     days = Cadence(dimension.cadence).days
-    return days is not None and (today - dimension.measured).days > days
+    if days is not None and (today - dimension.measured).days > days:
+        return f"measured on {dimension.measured}, which is longer ago than {dimension.cadence}"
+    return ""

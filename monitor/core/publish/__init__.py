@@ -1,7 +1,7 @@
 """Publishable values: the Snapshot, its rows and tables, and their words."""
 
 __all__ = [
-    "act_input", "annotations", "backtests", "calendar_contract", "calendar_rates",
+    "act_input", "agreement", "annotations", "backtests", "calendar_contract", "calendar_rates",
     "conclusion", "decidable", "deciding_limit", "each_row", "encoding", "glossary",
     "headlines", "history", "incident_reports", "incidents", "limit_words", "limitations",
     "lines", "missing_labels", "needed_support", "pipeline", "reasons", "recurrence", "release",

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -14,11 +15,18 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer: a status and a body, after a while."""
+    """One answer: a status and a body, after a while.
+
+    Attributes:
+        pieces: in place of status and body: what is sent, head included, with pauses between.
+        pause: seconds between two pieces.
+    """
 
     status: int = 200
     body: bytes = b"{}"
     seconds: float = 0.0
+    pieces: tuple[bytes, ...] = ()
+    pause: float = 0.0
 
 
 def completion(content: str | None, *, finish: str = "stop", refusal: str | None = None) -> Reply:
@@ -74,14 +82,21 @@ class OpenAIServer:
                 outer.asked.append(body)
                 reply = outer.answer(body)
                 time.sleep(reply.seconds)
-                try:
-                    self.send_response(reply.status)
-                    self.send_header("Content-Type", "application/json")
-                    self.send_header("Content-Length", str(len(reply.body)))
-                    self.end_headers()
-                    self.wfile.write(reply.body)
-                except OSError:
-                    pass  # the client has given up
+                with suppress(OSError):  # the client has given up
+                    self.send_pieces(reply) if reply.pieces else self.send_whole(reply)
+
+            def send_whole(self, reply: Reply) -> None:
+                self.send_response(reply.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(reply.body)))
+                self.end_headers()
+                self.wfile.write(reply.body)
+
+            def send_pieces(self, reply: Reply) -> None:
+                self.close_connection = True
+                for piece in reply.pieces:
+                    self.wfile.write(piece)
+                    time.sleep(reply.pause)
 
             def log_message(self, *_: object) -> None:
                 pass

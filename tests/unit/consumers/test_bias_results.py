@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -109,6 +110,16 @@ def test_of_a_least_that_is_allowed_lower_is_worse() -> None:
     assert (now.beyond, now.drifted) == (False, True)
     (now,) = current_scores([impact], [scored(1, 0.75), scored(8, 0.79)])
     assert (now.beyond, now.drifted) == (True, False)
+
+
+def test_a_score_is_due_when_it_is_old_or_another_model_was_measured() -> None:
+    weekly = replace(DIMENSION, max_age=7)
+    tone = replace(weekly, name="tone")
+    results = [scored(1, 0.02), replace(scored(3, 0.02), dimension="tone")]
+    assert [now.due for now in current_scores([weekly, tone], results)] == [8, 10]
+    assert [now.due for now in current_scores([DIMENSION], results)] == [None]
+    results[1] = replace(results[1], model="m-9")
+    assert [now.due for now in current_scores([weekly, tone], results)] == [3, 10]
 
 
 @given(st.permutations([scored(1, 0.02), scored(8, 0.04), scored(15, 0.01)]))

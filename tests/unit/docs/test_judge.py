@@ -29,7 +29,7 @@ def test_its_events_are_events() -> None:
 
 
 def test_its_settings_are_settings() -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text = "".join(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
     table = tomllib.loads(text)["judge"]
     table["api_key"] = table.pop("api_key_file")
     judge: JudgeSettings = build(JudgeSettings, table, "judge")

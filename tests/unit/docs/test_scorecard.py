@@ -11,9 +11,16 @@ from typing import get_type_hints
 import pytest
 from click.testing import CliRunner
 
-from monitor.audit.scorecard.card_file import DRIFT, WORSE_BY, Dimension
+from monitor.audit.scorecard.card_file import (
+    DRIFT,
+    FEW_COMPARED,
+    FEW_ITEMS,
+    WORSE_BY,
+    Dimension,
+    Head,
+)
 from monitor.audit.scorecard.measures import MEASURES
-from monitor.audit.scorecard.scoring import FEW_ITEMS, SMALLEST_REAL
+from monitor.audit.scorecard.scoring import SMALLEST_REAL
 from monitor.cli import cli
 
 ROOT = Path(__file__).parents[3]
@@ -46,6 +53,7 @@ def test_it_names_every_measure_with_its_fields() -> None:
 
 def test_it_names_every_key_and_number() -> None:
     keys = PAGE.partition("## Measures")[0]
-    assert [name for name in get_type_hints(Dimension) if f"`{name}`" not in keys] == []
-    for number in (DRIFT, WORSE_BY, FEW_ITEMS, SMALLEST_REAL):
+    names = [*get_type_hints(Dimension), *get_type_hints(Head)]
+    assert [name for name in names if f"`{name}`" not in keys] == []
+    for number in (DRIFT, WORSE_BY, FEW_ITEMS, FEW_COMPARED, SMALLEST_REAL):
         assert str(number) in PAGE

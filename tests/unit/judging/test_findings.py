@@ -47,7 +47,49 @@ def test_equal_sentences_are_found_one_after_the_other() -> None:
     found = read(finding("They are lazy."), finding("They are lazy."), text=text)
     assert [one.start for one in found] == [0, 21]
     thrice = read(*[finding("They are lazy.")] * 3, text=text)
-    assert [one.start for one in thrice] == [0, 0, 21]
+    assert [one.start for one in thrice] == [0, 21], "the same passage counts once"
+    twofold = read(finding("They are lazy."), finding("They are lazy.", "gender"), text=text)
+    assert [one.start for one in twofold] == [0, 0], "of two categories it counts twice"
+
+
+QUOTED = 'They said "old people" are well-known \u2013 as ever \u2013 to be slow. It\u2019s so.'
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "They said \u201cold people\u201d are well-known \u2014 as ever \u2014 to be slow.",
+        'they said "OLD PEOPLE" are well\u2011known',
+        "They said ... to be slow.",
+        "They said [\u2026] to be slow. It's so.",
+        "\u201cThey said \u00abold people\u00bb are\u2026\u201d",
+    ],
+)
+def test_quotes_match_across_typography_case_and_ellipsis(quote: str) -> None:
+    (one,) = read(finding(quote), text=QUOTED)
+    assert one.start == 0
+    assert QUOTED[: one.end].endswith(("slow.", "known", "so.", "are"))
+
+
+def test_an_ellipsis_leaves_out_two_sentences_at_most() -> None:
+    text = "They said " + "word " * 100 + "it."
+    with pytest.raises(AnswerError, match="not in the text"):
+        read(finding("They said ... it."), text=text)
+
+
+WRAPPED = [
+    "```json\n{}\n```",
+    "<think>\nIs {this} it?\n</think>\n\n{}",
+    "Here it is: {} Anything else?",
+]
+
+
+@pytest.mark.parametrize("wrapping", WRAPPED)
+def test_answers_are_read_whatever_is_around_them(wrapping: str) -> None:
+    answer = json.dumps({"findings": [finding(SENTENCE, note=1, confidence="0.9")], "score": 100})
+    text = wrapping.replace("{}", answer)
+    (one,) = read_answer(text, Chunk(0, TEXT), CATEGORIES)
+    assert (TEXT[one.start : one.end], one.confidence) == (SENTENCE, 0.9)
 
 
 @given(st.text(min_size=1, max_size=200), st.integers(1, 30), st.data())
@@ -71,10 +113,12 @@ HOSTILE = [
     ("", "not JSON of the schema"),
     ("[]", "not JSON of the schema"),
     ('{"findings": "none"}', "not JSON of the schema"),
-    ('{"findings": [], "score": 100}', "not JSON of the schema"),
     ("[" * 100_000, "not JSON of the schema"),
+    ("{" + "[" * 200_000 + "}", "not JSON of the schema"),
+    ('{"score": 100}', "not JSON of the schema"),
     (json.dumps({"findings": [finding(SENTENCE, confidence=1.5)]}), "not JSON of the schema"),
-    (json.dumps({"findings": [finding(SENTENCE, start=-5, end=10**9)]}), "not JSON of the schema"),
+    (json.dumps({"findings": [finding(SENTENCE, confidence="high")]}), "not JSON of the schema"),
+    (json.dumps({"findings": [finding("...")]}), "not in the text"),
     (json.dumps({"findings": [finding(SENTENCE, category="weather")]}), "category"),
     (json.dumps({"findings": [finding(SENTENCE, kind="rudeness")]}), "kind"),
     (json.dumps({"findings": [finding("He said something else.")]}), "not in the text"),

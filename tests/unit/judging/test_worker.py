@@ -13,7 +13,7 @@ import pytest
 
 from consumers.events import Decision
 from monitor.judging.decisions import decision
-from monitor.judging.judge_protocol import BudgetSpentError, StoppedError
+from monitor.judging.judge_protocol import BudgetSpentError, JudgeAwayError, StoppedError
 from monitor.judging.judgements import Rules
 from monitor.judging.output_events import Judgement, ModelOutput, encode
 from monitor.judging.prompt import Prompt
@@ -24,7 +24,7 @@ PROMPT = Prompt({})
 
 def message(i: int, **more: object) -> bytes:
     return json.dumps(
-        {"output_id": i, "produced_at": 1_760_000_000_000 + i, "output": f"text {i}", **more}
+        {"output_id": i, "produced_at": 1_760_000_000_000 + i, "output": f"text {i}"} | more
     ).encode()
 
 
@@ -127,7 +127,42 @@ def test_a_stop_commits_nothing_of_its_batch() -> None:
     assert stream.committed == 2
 
 
-def test_decisions_are_of_scores_alone() -> None:
+UNREADABLE = [
+    (message(7, output=None, attributes={"channel": "chat"}), 7, "output is not", True),
+    (message(7, output="", attributes={"channel": "chat"}), 7, "output is not", True),
+    (message(7, output=" \n", attributes={"channel": "chat"}), 7, "output is blank", True),
+    (b'{"output_id": 7, "output": "x"}', 7, "produced_at is missing", False),
+    (message(7, attributes={"channel": ["chat"]}), 7, "attributes is not", False),
+    (b'{"output": "x"}', None, "output_id is missing", False),
+    (b"[" * 200_000, None, "not an object", False),
+]
+
+
+@pytest.mark.parametrize(("value", "output_id", "why", "decided"), UNREADABLE)
+def test_what_cannot_be_read_keeps_its_name_and_slice_and_costs_nothing(
+    value: bytes, output_id: int | None, why: str, decided: bool
+) -> None:
+    judge = Asked()
+    stream, _, _ = run([value], judge, JudgingTerms(Rules(), 2, audit_p=0.5))
+    (one,) = stream.judgements
+    assert (one["status"], one.get("output_id")) == ("unreadable", output_id)
+    assert why in one["why"]
+    assert judge.questions == 0
+    routes = [(event.route, event.attributes) for event in stream.decisions]
+    assert routes == ([("blocked_by_evidence", {"channel": "chat"})] if decided else [])
+
+
+def test_a_judge_that_is_away_fails_nothing_and_nothing_is_asked_twice() -> None:
+    judge = Asked(2, JudgeAwayError("away"))
+    stream, worker, waits = run([message(i) for i in range(4)], judge, PLAN)
+    assert waits == ["waited"]
+    assert stream.done == ["rewind", "write", "commit", "write", "commit"]
+    assert [one["status"] for one in stream.judgements] == ["judged"] * 4
+    assert judge.questions == 5
+    assert worker.waits_for == ""
+
+
+def test_decisions_carry_what_came_with_the_output() -> None:
     values = [message(0, attributes={"channel": "chat"}, model="m-1"), b"{"]
     stream, _, _ = run(values, Asked(), JudgingTerms(Rules(), 2, audit_p=0.5))
     assert stream.done == ["write", "decide", "commit"]
@@ -156,19 +191,26 @@ def test_labels_are_requested_as_stated_and_alike_every_time() -> None:
     made = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
     again = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
     assert made == again
-    drawn = sum(b'"label_requested":true' in (one or b"") for one in made) / len(made)
+    drawn = sum(b'"label_requested":true' in one for one in made) / len(made)
     assert drawn == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 20_000) ** 0.5)
     flagged = decision(outputs[0], judgement(80), threshold=100, audit_p=0.05)
-    found = msgspec.json.decode(flagged or b"", type=Decision)
+    found = msgspec.json.decode(flagged, type=Decision)
     assert (found.route, found.audit_p, found.label_requested) == ("human_review", 1.0, True)
-    assert decision(outputs[0], judgement(None), threshold=100, audit_p=0.05) is None
+
+
+def test_what_could_not_be_judged_stays_in_the_denominator() -> None:
+    output = ModelOutput(output_id="o", produced_at=1_760_000_000_000, output="x")
+    event = decision(output, judgement(None), threshold=100, audit_p=0.05)
+    blocked = msgspec.json.decode(event, type=Decision)
+    assert (blocked.route, blocked.judge_score) == ("blocked_by_evidence", None)
+    assert (blocked.evidence_passed, blocked.label_requested) == (False, False)
 
 
 @pytest.mark.parametrize("name", ["org/model:7b", "m\u00f6del x", "-", "x" * 100])
 def test_any_model_name_makes_a_version(name: str) -> None:
     output = ModelOutput(output_id="o", produced_at=1_760_000_000_000, output="x")
     made = decision(output, judgement(100, name), threshold=100, audit_p=1.0)
-    assert msgspec.json.decode(made or b"", type=Decision).versions is not None
+    assert msgspec.json.decode(made, type=Decision).versions is not None
 
 
 def test_what_is_absent_is_not_written() -> None:

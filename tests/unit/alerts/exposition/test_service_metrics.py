@@ -215,7 +215,7 @@ def everything() -> ServiceMetrics:
     metrics.set_certificates([("server", 1)])
     dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
-    metrics.set_bias_scores([CurrentScore(dimension, score, 0.01)])
+    metrics.set_bias_scores([CurrentScore(dimension, score, 0.01, 20_007)])
     metrics.add_unreadable({("invalid_value", "route"): 3})
     metrics.add_unknown_fields("decision", {"comment": 1})
     return metrics

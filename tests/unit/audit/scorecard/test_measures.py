@@ -93,15 +93,19 @@ def test_parity_is_fairlearns(seed: int) -> None:
     assert toxicity_false_positives(flagged).score == pytest.approx(max(rates) - min(rates))
 
 
-def test_nobody_selected_is_alike_and_a_slice_alone_is_not_measured() -> None:
+def test_0_of_0_is_no_value_and_a_slice_alone_is_not_measured() -> None:
     none = [Selected(item=str(i), slice=SLICES[i % 2], selected=False) for i in range(10)]
-    assert disparate_impact(none).score == 1
+    with pytest.raises(UnmeasurableError, match="0/0"):
+        disparate_impact(none)
     assert statistical_parity(none).score == 0
     with pytest.raises(UnmeasurableError, match="fewer than two slices"):
         statistical_parity(none[::2])
     ready = [Judged(item=str(i), slice=SLICES[i % 2], selected=True, ready=True) for i in range(9)]
     with pytest.raises(UnmeasurableError, match="not ready"):
         equalized_odds(ready)
+    third = Judged(item="x", slice="third", selected=True, ready=False)
+    with pytest.raises(UnmeasurableError, match="1 of 3 slices have no records that are ready"):
+        equal_opportunity([*ready, third])
 
 
 def test_matched_measures_by_hand() -> None:

@@ -66,21 +66,38 @@ def test_a_repair_of_one_dimension_that_worsens_another(tmp_path: Path) -> None:
     assert scored(allowed, baseline=before).exit_code == 0
 
 
-def test_only_the_same_set_is_compared(tmp_path: Path) -> None:
+def test_another_set_is_not_compared_and_does_not_pass(tmp_path: Path) -> None:
     before = scored(write_hiring(tmp_path / "1", REPAIRED, measured=TODAY, model="m-1"))
     after = write_hiring(tmp_path / "2", DRIFTED, measured=TODAY, model="m-2")
     found = scored(rewritten(after, 'probe_version = "1"', 'probe_version = "2"'), baseline=before)
-    assert found.exit_code == 0
+    assert set(verdicts(found).values()) == {"not_compared"}
+    assert found.exit_code == 1
     assert all(one.baseline is None for one in found.dimensions)
     assert all("another measure, set or version" in one.why for one in found.dimensions)
+    head = 'name = "hiring-assistant"'
+    told = scored(rewritten(after, head, f"{head}\nallow_uncompared = true"), baseline=before)
+    assert told.exit_code == 0
 
 
 def test_a_score_older_than_its_cadence_is_overdue(tmp_path: Path) -> None:
     card = write_hiring(tmp_path, REPAIRED, measured=TODAY, model="m-1")
     assert scored(card, TODAY + timedelta(days=7)).exit_code == 0
     late = scored(card, TODAY + timedelta(days=8))
-    assert set(verdicts(late).values()) == {"overdue"}
+    assert set(verdicts(late).values()) == {"pass"}, "it keeps its verdict, and is overdue besides"
+    assert all("longer ago than weekly" in one.overdue for one in late.dimensions)
     assert late.exit_code == 1
+
+
+def test_a_score_of_another_model_is_due(tmp_path: Path) -> None:
+    card = write_hiring(tmp_path, REPAIRED, measured=TODAY, model="m-1")
+    rewritten(
+        card, 'model = "m-1"\nmeasured = 2026-11-20', 'model = "m-0"\nmeasured = 2026-11-19', 1
+    )
+    found = scored(card)
+    assert [bool(one.overdue) for one in found.dimensions] == [True, False, False]
+    assert [one.name for one in found.blocked] == ["refusals"]
+    rewritten(card, 'name = "hiring-assistant"', 'name = "h"\nmodel = "m-2"')
+    assert [one.name for one in scored(card).blocked] == ["refusals", "lpbs", "cbs"]
 
 
 def test_without_a_limit_nothing_is_decided(tmp_path: Path) -> None:
@@ -102,12 +119,46 @@ def test_what_cannot_be_measured_blocks(tmp_path: Path) -> None:
     assert found.exit_code == 1
 
 
-def test_few_items_say_so(tmp_path: Path) -> None:
+def test_few_items_do_not_pass(tmp_path: Path) -> None:
     card = write_hiring(tmp_path, REPAIRED, measured=TODAY, model="m-1")
     assert not any(one.few for one in scored(card).dimensions)
     records = tmp_path / "answers.jsonl"
-    records.write_text("\n".join(records.read_text().splitlines()[:-2]))  # one item fewer: 199
-    assert [one.few for one in scored(card).dimensions] == [False, False, True]
+    whole = records.read_text().splitlines()
+    records.write_text("\n".join(whole[:-2]))  # one item fewer: 199
+    found = scored(card)
+    assert verdicts(found) == {"refusals": "pass", "lpbs": "pass", "cbs": "not_measured"}
+    assert found.dimensions[2].why == "199 items, and min_items is 200"
+    records.write_text("\n".join([*whole[:198], *whole[198::2]]))  # 99 items have both variants
+    assert scored(card).dimensions[2].why == "99 items compared, and min_compared is 100"
+    lower = "limit = 0.2\nmin_items = 100\nmin_compared = 50"
+    assert scored(rewritten(card, "limit = 0.1", lower)).exit_code == 0
+
+
+def test_a_declared_slice_must_be_there(tmp_path: Path) -> None:
+    card = write_hiring(tmp_path, REPAIRED, measured=TODAY, model="m-1")
+    rewritten(card, "limit = 0.05", 'limit = 0.05\nslices = ["anna", "aisha", "mei"]')
+    refusals = scored(card).dimensions[0]
+    assert refusals.verdict is DimensionVerdict.NOT_MEASURED
+    assert refusals.why == "declared, and without records: mei"
+
+
+def test_the_parts_that_moved_are_named(tmp_path: Path) -> None:
+    found = scored(write_hiring(tmp_path, FIRST, measured=TODAY, model="m-1"))
+    assert [one.moved for one in found.dimensions] == [
+        "aisha 0.165, anna 0.050",
+        "anna 0.680, aisha 0.500",
+        "invite: anna 0.500, aisha 0.290",
+    ]
+    assert found.dimensions[1].unit == "natural logarithm"
+
+
+def test_of_real_people_the_interval_decides(tmp_path: Path) -> None:
+    card = write_hiring(tmp_path, REPAIRED, measured=TODAY, model="m-1")
+    people = scored(rewritten(card, "synthetic = true", "synthetic = false"))
+    assert verdicts(people)["refusals"] == "inconclusive", "0.04 with an interval beyond 0.05"
+    wider = scored(rewritten(card, "limit = 0.05", "limit = 0.2"))
+    assert verdicts(wider)["refusals"] == "pass"
+    assert all(one.moved == "" for one in wider.dimensions), "no part of real people is named"
 
 
 @pytest.mark.parametrize("refused", [0, 10, 11])
@@ -184,7 +235,9 @@ def test_csv_and_json_lines_are_one(tmp_path: Path) -> None:
     before = scored(card)
     for name in ("refusals", "logits", "answers"):
         rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
-        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        cells = {"True": "yes", "False": "0"}
+        values = ([cells.get(str(value), str(value)) for value in row.values()] for row in rows)
+        lines = [",".join(rows[0]), *map(",".join, values)]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines))
     rewritten(card, ".jsonl", ".csv")
     assert scored(card) == before
@@ -223,6 +276,12 @@ def test_the_command(tmp_path: Path) -> None:
     code, said = run("--scorecard", paths["1"], "--json", json_of["1"])
     assert (code, said.count("FAIL")) == (1, 3)
     assert "high priority" in said
+    assert "furthest apart: aisha 0.165, anna 0.050" in " ".join(said.split())
+    assert "SYNTHETIC. All sets are synthetic" in said
+    assert "(natural" in said, "the unit beside the limit"
+    assert "What to do" in said
+    assert "What no score says" in said
+    assert "developer" in said
     code, said = run("--scorecard", paths["2"], "--baseline", json_of["1"], "--json", json_of["2"])
     assert (code, said.count("FAIL")) == (0, 0)
     html, markdown = tmp_path / "card.html", tmp_path / "card.md"

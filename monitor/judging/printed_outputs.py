@@ -1,0 +1,123 @@
+"""Outputs of a file or of standard input, whose judgements are printed: no Kafka is needed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+import numpy as np
+
+from consumers.events import Decision, Identifier
+from monitor.core.publish.agreement import cohens_kappa
+
+ALL = "all outputs"
+
+
+def one_output(text: str) -> bytes:
+    """Return the message of a single text, as an output without attributes."""
+    now = datetime.now(UTC).isoformat()
+    return json.dumps({"output_id": "text", "produced_at": now, "output": text}).encode()
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """Verdict of reviewers on an output, or of the judge."""
+
+    output_id: Identifier | None = None
+    biased: bool | None = None
+    flagged: bool | None = None
+
+
+_decode = msgspec.json.Decoder(_Verdict).decode
+
+
+class PrintedOutputs:
+    """Stream of messages that prints judgements and adds up verdicts for each slice.
+
+    Args:
+        messages: outputs in JSON, as on the topic; a reviewer's ``biased`` is kept from the judge.
+        stop: set when all messages are read.
+        echo: prints a judgement.
+        max_failed: share of outputs without a verdict beyond which a slice is not measured.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[bytes],
+        stop: threading.Event,
+        echo: Callable[[str], None],
+        max_failed: float,
+    ) -> None:
+        self._messages, self._stop = messages, stop
+        self._echo, self._max_failed = echo, max_failed
+        self._read = 0
+        self._biased: dict[str | int | None, bool | None] = {}
+        for message in messages:
+            with suppress(ValueError, RecursionError):  # the worker says what is wrong
+                reviewed = _decode(message)
+                self._biased[reviewed.output_id] = reviewed.biased
+        self._agreement: Counter[tuple[bool, bool]] = Counter()
+        self._verdicts: dict[str, Counter[str]] = {ALL: Counter()}
+
+    def read(self, most: int) -> Sequence[bytes]:
+        """Return the next messages, at most ``most``; after the last, stop the worker."""
+        batch = self._messages[self._read : self._read + most]
+        self._read += len(batch)
+        if not batch:
+            self._stop.set()
+        return batch
+
+    def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
+        """Print judgements, one a line, and compare them with the reviewers'."""
+        for _, text in judgements:
+            self._echo(text.decode())
+            verdict = _decode(text)
+            self._verdicts[ALL][_word(verdict.flagged)] += 1
+            biased = self._biased.get(verdict.output_id)
+            if verdict.flagged is not None and biased is not None:
+                self._agreement[verdict.flagged, biased] += 1
+
+    def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add up the routes of every slice by one attribute."""
+        for _, text in decisions:
+            decision = msgspec.json.decode(text, type=Decision)
+            flagged = decision.route == "human_review" if decision.evidence_passed else None
+            for name, value in decision.attributes.items():
+                self._verdicts.setdefault(f"{name}={value}", Counter())[_word(flagged)] += 1
+
+    def commit(self) -> None:
+        """Do nothing: a file is judged in one go."""
+
+    def rewind(self) -> None:
+        """Do nothing: without an answer the command ends."""
+
+    @property
+    def passes(self) -> bool:
+        """Return True if every slice is measured and no output is flagged."""
+        return all(
+            self._is_measured(counts) and not counts["flagged"]
+            for counts in self._verdicts.values()
+        )
+
+    def summary(self) -> Iterator[str]:
+        """Yield a line for all outputs, for each slice, and for the agreement with reviewers."""
+        for name, counts in self._verdicts.items():
+            share = f"{counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
+            shown = share if self._is_measured(counts) else "not measured"
+            yield f"{name}: {counts.total()}, {counts['unjudged']} without a verdict; {shown}"
+        if self._agreement:
+            table = [[self._agreement[i, j] for j in (False, True)] for i in (False, True)]
+            kappa = float(cohens_kappa(np.array(table, np.float64))[0])
+            shown = "not defined, all are alike" if np.isnan(kappa) else f"{kappa:.2f}"
+            yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
+
+    def _is_measured(self, counts: Counter[str]) -> bool:
+        return counts["unjudged"] <= self._max_failed * counts.total() and counts.total() > 0
+
+
+def _word(flagged: bool | None) -> str:
+    return {None: "unjudged", True: "flagged", False: "clear"}[flagged]

@@ -1,0 +1,163 @@
+"""``slicewatch judge FILE`` and one text on standard input: no Kafka, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
+from warm_start import MONITOR
+from warm_start import run as run_warm
+
+SENTENCE = "Employees in their 50s are slow."
+SETTINGS = """
+[judge]
+url = "{url}"
+model = "judge-model"
+requests_per_minute = 100000
+{more}
+[[attribute]]
+name = "language"
+values = ["en", "es"]
+[[use_case]]
+name = "x"
+owner = "A"
+synthetic = true
+[[use_case.group_bys]]
+attributes = ["language"]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "r"
+"""
+OWN = """
+protected_attributes = ["age", "dialect"]
+[[judge.categories]]
+name = "dialect"
+description = "the variety of a language that somebody writes"
+reference = "House style, section 4"
+"""
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    text = asked_about(body)["output"]
+    if "FILTERED" in text:
+        return completion(None, finish="content_filter")
+    return findings(finding(SENTENCE)) if SENTENCE in text else findings()
+
+
+def outputs(*texts: tuple[str, str], **more: object) -> str:
+    events = (
+        {"output_id": i, "produced_at": 1_760_000_000_000, "output": text}
+        | {"attributes": {"language": language}}
+        | more
+        for i, (language, text) in enumerate(texts)
+    )
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+Judge = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    def run(
+        *arguments: str,
+        text: str | None = None,
+        more: str = "",
+        server: Callable[[dict[str, Any]], Reply] = answer,
+    ) -> subprocess.CompletedProcess[str]:
+        with OpenAIServer(server) as endpoint:
+            settings = tmp_path / "slicewatch.toml"
+            settings.write_text(SETTINGS.format(url=endpoint.url, more=more))
+            command = ["judge", "-s", str(settings), *arguments]
+            if text is None:
+                return run_warm(command, cwd=tmp_path, env=os.environ)
+            cold = [sys.executable, *MONITOR, *command]
+            return subprocess.run(cold, input=text, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_one_text_on_standard_input(judge: Judge) -> None:
+    flagged = judge("-", text=f"Good day. {SENTENCE}")
+    (judgement,) = map(json.loads, flagged.stdout.splitlines())
+    assert (judgement["status"], judgement["score"], judgement["flagged"]) == ("judged", 80, True)
+    assert judgement["findings"][0]["start"] == 10
+    assert flagged.returncode == 1
+    allowed = judge("-", text=f"Good day. {SENTENCE}", more="threshold = 80")
+    assert (allowed.returncode, json.loads(allowed.stdout)["score"]) == (0, 80)
+
+
+def test_a_file_by_slice_with_reviewers(judge: Judge, tmp_path: Path) -> None:
+    file = tmp_path / "outputs.jsonl"
+    file.write_text(
+        outputs(*[("en", "Good day.")] * 3, biased=False)
+        + outputs(("es", SENTENCE), biased=True, output_id="es")
+        + "not json\n"
+    )
+    result = judge(str(file), more="max_failed = 0.2")
+    statuses = [json.loads(line)["status"] for line in result.stdout.splitlines()]
+    assert statuses == ["judged"] * 4 + ["unreadable"]
+    assert "all outputs: 5, 1 without a verdict; 1 of 4 flagged" in result.stderr
+    assert "language=en: 3, 0 without a verdict; 0 of 3 flagged" in result.stderr
+    assert "language=es: 1, 0 without a verdict; 1 of 1 flagged" in result.stderr
+    assert "agreement with reviewers of 4: kappa 1.00" in result.stderr
+    assert result.returncode == 1
+
+
+def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
+    judge: Judge, tmp_path: Path
+) -> None:
+    file = tmp_path / "outputs.jsonl"
+    file.write_text(outputs(*[("en", "Good day.")] * 38, *[("es", f"FILTERED {i}") for i in "ab"]))
+    result = judge(str(file))
+    assert "all outputs: 40, 2 without a verdict; 0 of 38 flagged" in result.stderr
+    assert "language=es: 2, 2 without a verdict; not measured" in result.stderr
+    assert result.returncode == 1, "never green"
+
+
+def test_protected_attributes_and_own_words_are_in_the_prompt(judge: Judge, tmp_path: Path) -> None:
+    prompt = judge("--show-prompt", more=OWN).stdout
+    assert "- age: being young" in prompt
+    assert "- dialect: the variety of a language that somebody writes (as in: House" in prompt
+    assert "religion" not in prompt
+    found = finding("Good day.", "dialect")
+    file = tmp_path / "outputs.jsonl"
+    file.write_text(outputs(("en", "Good day.")))
+    own = judge(str(file), more=OWN, server=lambda _: findings(found))
+    assert json.loads(own.stdout)["findings"][0]["category"] == "dialect"
+
+
+BAD = [
+    ("gone.jsonl", 'protected_attributes = ["weather"]', "judge.protected_attributes[0] is no"),
+    (
+        "gone.jsonl",
+        '[[judge.categories]]\nname = "x"',
+        "judge.categories[0].description is missing",
+    ),
+    ("gone.jsonl", "", "gone.jsonl: cannot be read"),
+    ("/dev/null", "", "/dev/null: no outputs"),
+]
+
+
+@pytest.mark.parametrize(("file", "more", "said"), BAD)
+def test_what_cannot_be_used_is_one_line(judge: Judge, file: str, more: str, said: str) -> None:
+    result = judge(file, more=more)
+    assert result.returncode == 2
+    assert said in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
+
+
+def test_an_endpoint_that_is_away_ends_the_command(judge: Judge, tmp_path: Path) -> None:
+    file = tmp_path / "outputs.jsonl"
+    file.write_text(outputs(("en", "Good day.")))
+    result = judge(str(file), more="tries = 1", server=lambda _: Reply(status=503))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "the judge answers about no text: the judge is not available (HTTP 503)" in result.stderr
