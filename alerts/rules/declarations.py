@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
-from alerts.rules.promql import AlertSubject, held_name
+from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.contract import Metric
 from monitor.core.time import SECOND
 from monitor.settings import Settings
@@ -24,6 +24,10 @@ from monitor.settings import Settings
 Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prometheus: 15m.")]
 AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
+Key = Annotated[
+    str,
+    Meta(pattern=r"^(Slicewatch([A-Z][a-z]+)+|[a-z][a-z_]*)$", description="A name or condition."),
+]
 Query = Annotated[str, Meta(pattern=r"\{%s\}")]
 Text = Annotated[str, Meta(min_length=1)]
 PanelName = Annotated[
@@ -51,6 +55,17 @@ class About(enum.StrEnum):
     MONITOR = "monitor"  # the service itself, and the duties of those who run it
 
 
+class Declared(enum.StrEnum):
+    """Part of the settings whose absence leaves out the rules about it."""
+
+    PROBES = "probes"
+    BIAS_DIMENSION = "bias_dimension"
+
+    def is_in(self, settings: Settings) -> bool:
+        """Return True if the settings declare at least one of it."""
+        return bool(settings.probes.sets if self is Declared.PROBES else settings.bias_dimension)
+
+
 class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
 
@@ -64,10 +79,13 @@ class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert: its rule, texts, panel and runbook.
+    """A case of an alert: its rule, texts, panel and runbook; cases of one name share a runbook.
 
     Attributes:
         name: CamelCase, with the common prefix.
+        condition: its label ``condition``, which tells cases of one name apart.
+        only_with: what the settings must declare, or the rule is left out.
+        by_metric: whether each metric of a contract has a runbook of its own.
         with_: values for the placeholders of this alert alone.
         severity: how urgent.
         guardrail: how urgent where its expression has the label role="guardrail"; by default the
@@ -86,11 +104,13 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         dashboard: what it links to where the settings name no Grafana with our dashboards.
         panel: the panel that shows what it is about; it links to the alert's runbook.
         choices: names of texts that choose further variables of that panel's dashboard.
-        runbook: name of the runbook's template; by default that of the alert.
-        silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
+        silence: matchers of the ready-made silence in the runbook, in addition to its key.
     """
 
     name: AlertName
+    condition: Name | None = None
+    only_with: Declared | None = None
+    by_metric: bool = False
     with_: dict[Name, Text] = field(default_factory=dict, name="with")
     severity: Severity
     guardrail: Severity | None = None
@@ -107,39 +127,71 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     details: tuple[Name, ...] = ()
     status: bool = False
     dashboard: DashboardLink | None = None
-    runbook: AlertName | None = None
     silence: dict[Name, Placeholder] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Return the name by which inhibitions and silences know it: its condition, or its own."""
+        return self.condition or self.name
 
     @property
     def rule_expr(self) -> str:
         """Return the PromQL of the alert's rule: its own, or the record of its last verdict."""
-        return held_name(self.name) if self.hold_while_absent else self.expr
+        return held_name(self.key) if self.hold_while_absent else self.expr
+
+    @property
+    def runbooks(self) -> tuple[str, ...]:
+        """Return the names of its runbooks: one, or one for each metric."""
+        if not self.by_metric:
+            return (self.name,)
+        return tuple(breach_runbooks().values())
+
+
+def breach_runbook(metric: str) -> str:
+    """Return the name of the runbook for breaches of a metric, which may be a template."""
+    return f"SlicewatchBreach-{metric}"
+
+
+def breach_runbooks() -> dict[Metric, str]:
+    """Return the names of the runbooks for breaches, by the metric that a contract limits."""
+    return {metric: breach_runbook(metric) for metric in Metric if metric is not Metric.READY}
+
+
+def matcher(keys: tuple[str, ...]) -> str:
+    """Return Alertmanager's matcher of alerts by name, or of cases by condition.
+
+    Example:
+        >>> matcher(("labels_stale", "drift"))
+        'condition=~"labels_stale|drift"'
+    """
+    label = "alertname" if keys[0].startswith(PREFIX) else "condition"
+    return f'{label}=~"{"|".join(keys)}"'
 
 
 class Muted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Alerts that are not sent: those about some subjects, or those of some names."""
+    """Alerts that are not sent: those about some subjects, or those of some keys."""
 
     about: tuple[About, ...] = ()
-    alerts: tuple[AlertName, ...] = ()
+    alerts: tuple[Key, ...] = ()
 
     @property
     def matcher(self) -> str:
         """Return the matcher of the muted alerts, in Alertmanager's syntax."""
         if self.about:
             return f'about=~"{"|".join(self.about)}"'
-        return f'alertname=~"{"|".join(self.alerts)}"'
+        return matcher(self.alerts)
 
 
 class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
     """Alerts that are not sent while something else fires.
 
     Attributes:
-        while_: the alerts that mute.
+        while_: names, or conditions, of the alerts that mute.
         mute: what they mute. It must wait longer than them, or it is sent before.
         equal: labels that must have the same values.
     """
 
-    while_: tuple[AlertName, ...] = field(name="while")
+    while_: tuple[Key, ...] = field(name="while")
     mute: Muted
     equal: tuple[Name, ...]
 
@@ -180,29 +232,20 @@ def declarations() -> Declarations:
     return msgspec.convert(yaml.safe_load(text), Declarations)
 
 
-def breach_alerts() -> dict[Metric, str]:
-    """Return the names of the alerts for breaches, by the metric of the contract."""
-    declared = (alert for group in declarations().groups.values() for alert in group)
-    return {
-        Metric(alert.with_["breached"]): alert.name
-        for alert in declared
-        if "breached" in alert.with_
-    }
-
-
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
-    """Return all alerts with filled expressions, by the group of rules that evaluates them."""
+    """Return the alerts for what is declared, by the group of rules that evaluates them."""
     return {
         name: tuple(
             msgspec.structs.replace(alert, expr=filled(alert.expr, values(alert, settings)))
             for alert in group
+            if alert.only_with is None or alert.only_with.is_in(settings)
         )
         for name, group in declarations().groups.items()
     }
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
-    """Return all alerts with filled expressions, in the order of the file."""
+    """Return the alerts for what is declared, with filled expressions, in the order of the file."""
     return tuple(alert for group in groups(settings).values() for alert in group)
 
 

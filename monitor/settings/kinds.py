@@ -211,13 +211,6 @@ WebUrl = Annotated[
         description='a web address without password and query, such as "https://monitor.example"',
     ),
 ]
-Place = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z0-9._~:/%\[\]+-]+\Z",
-        description="a web address, or the path of a folder without spaces",
-    ),
-]
 ClockTime = Annotated[
     str,
     Meta(

@@ -41,7 +41,6 @@ from monitor.settings.kinds import (
     Limit,
     Name,
     Patience,
-    Place,
     Points,
     Port,
     Quiet,
@@ -384,7 +383,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
-    runbooks: Place = "deploy/runbooks"
+    runbooks: WebUrl | None = None
     dashboard_url: WebUrl | None = None
     labels_stale: Term = Duration(3 * DAY)
     timezone: TimeZone = "UTC"
@@ -395,6 +394,11 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)
     deadman: Receiver = field(default_factory=Receiver)
+
+    @property
+    def runbooks_url(self) -> str:
+        """Return the address of the runbooks: by default, where this service shows them."""
+        return (self.runbooks or f"{self.external_url.rstrip('/')}/runbooks").rstrip("/")
 
     @property
     def receivers(self) -> dict[str, Receiver]:

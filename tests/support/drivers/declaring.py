@@ -1,0 +1,14 @@
+"""Settings with which every rule is rendered: a probe set and a bias dimension are declared."""
+
+from __future__ import annotations
+
+from monitor.settings import Settings
+from monitor.settings.sections import BiasDimensionSettings, ProbeSetSettings, ProbesSettings
+
+_SET = ProbeSetSettings(
+    name="tone", digest="5f" * 32, pairs=4, variants=("a", "b"), reference="a"
+)  # fmt: skip
+DECLARING = Settings(
+    probes=ProbesSettings(sets=(_SET,)),
+    bias_dimension=(BiasDimensionSettings(name="refusals", owner="A. Person"),),
+)
