@@ -590,7 +590,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
     return SiteFacts(
         version=program_version(),
         limitations=_limitations(settings),
-        dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
+        dashboard_url=_dashboard(settings, FLEET),
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base,
         runbooks={metric: f"{base}/{name}.md" for metric, name in breach_runbooks().items()},

@@ -10,7 +10,8 @@ import functools
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -28,7 +29,6 @@ Key = Annotated[
     str,
     Meta(pattern=r"^(Slicewatch([A-Z][a-z]+)+|[a-z][a-z_]*)$", description="A name or condition."),
 ]
-Query = Annotated[str, Meta(pattern=r"\{%s\}")]
 Text = Annotated[str, Meta(min_length=1)]
 PanelName = Annotated[
     str, Meta(pattern=r"^[a-z]+\.[a-z_]+$", description="A dashboard and a panel of it: fleet.age.")
@@ -55,38 +55,14 @@ class About(enum.StrEnum):
     MONITOR = "monitor"  # the service itself, and the duties of those who run it
 
 
-class Declared(enum.StrEnum):
-    """Part of the settings whose absence leaves out the rules about it."""
-
-    PROBES = "probes"
-    BIAS_DIMENSION = "bias_dimension"
-
-    def is_in(self, settings: Settings) -> bool:
-        """Return True if the settings declare at least one of it."""
-        return bool(settings.probes.sets if self is Declared.PROBES else settings.bias_dimension)
-
-
-class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
-
-    Attributes:
-        key: the selector whose labels select what it displays.
-        graph: what Prometheus draws: a query in which ``%s`` stands for those labels.
-    """
-
-    key: Name
-    graph: Query
-
-
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A case of an alert: its rule, texts, panel and runbook; cases of one name share a runbook.
 
     Attributes:
         name: CamelCase, with the common prefix.
         condition: its label ``condition``, which tells cases of one name apart.
-        only_with: what the settings must declare, or the rule is left out.
+        only_with: what the settings must have, or the rule is left out.
         by_metric: whether each metric of a contract has a runbook of its own.
-        with_: values for the placeholders of this alert alone.
         severity: how urgent.
         guardrail: how urgent where its expression has the label role="guardrail"; by default the
             same. It is the same alert then, in a rule of its own.
@@ -100,8 +76,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         summary: one line; a Go template that sees the labels of ``expr`` alone.
         description: the same in sentences.
         details: names of texts that follow the description, each on its own line if it applies.
-        status: whether it links to the page of its incident.
-        dashboard: what it links to where the settings name no Grafana with our dashboards.
+        page: address of the page that it is about: its incident, or the weekly report.
         panel: the panel that shows what it is about; it links to the alert's runbook.
         choices: names of texts that choose further variables of that panel's dashboard.
         silence: matchers of the ready-made silence in the runbook, in addition to its key.
@@ -109,9 +84,8 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: AlertName
     condition: Name | None = None
-    only_with: Declared | None = None
+    only_with: Literal["probes.sets", "bias_dimension"] | None = None
     by_metric: bool = False
-    with_: dict[Name, Text] = field(default_factory=dict, name="with")
     severity: Severity
     guardrail: Severity | None = None
     about: About
@@ -125,8 +99,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: Text
     description: Text
     details: tuple[Name, ...] = ()
-    status: bool = False
-    dashboard: DashboardLink | None = None
+    page: Text | None = None
     silence: dict[Name, Placeholder] = field(default_factory=dict)
 
     @property
@@ -236,9 +209,9 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
     """Return the alerts for what is declared, by the group of rules that evaluates them."""
     return {
         name: tuple(
-            msgspec.structs.replace(alert, expr=filled(alert.expr, values(alert, settings)))
+            msgspec.structs.replace(alert, expr=filled(alert.expr, values(settings)))
             for alert in group
-            if alert.only_with is None or alert.only_with.is_in(settings)
+            if alert.only_with is None or attrgetter(alert.only_with)(settings)
         )
         for name, group in declarations().groups.items()
     }
@@ -249,14 +222,10 @@ def alerts(settings: Settings) -> tuple[Alert, ...]:
     return tuple(alert for group in groups(settings).values() for alert in group)
 
 
-def values(alert: Alert, settings: Settings) -> dict[str, str]:
-    """Return the values of an alert's placeholders, by placeholder."""
-    return declarations().texts | alert.with_ | _parameters(settings)
-
-
-def _parameters(settings: Settings) -> dict[str, str]:
+def values(settings: Settings) -> dict[str, str]:
+    """Return the values of placeholders, by placeholder."""
     stale = max(_STALE_SECONDS, settings.evaluate.cycle * _STALE_CYCLES // SECOND)
-    return {
+    return declarations().texts | {
         "job": settings.alerting.job,
         "external_url": settings.alerting.external_url,
         "labels_topic": settings.stream.labels_topic,

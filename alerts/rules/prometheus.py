@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from alerts.dashboards import places
 from alerts.rules.declarations import (
     Alert,
-    DashboardLink,
     Severity,
     alerts,
     breach_runbook,
@@ -87,13 +86,11 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
         "summary": alert.summary,
         "description": alert.description + "".join(f"<< {name} >>" for name in alert.details),
     }
-    if alert.status:
-        texts["status_url"] = "<< status_url >>"
+    if alert.page:
+        texts["status_url"] = alert.page
     if settings.links.grafana:
         texts["dashboard_url"] = _panel_url_template(alert, settings.links.grafana, settings)
-    elif alert.dashboard:
-        texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
-    placeholders = values(alert, settings)
+    placeholders = values(settings)
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, placeholders))
     name = breach_runbook("{{ $labels.metric }}") if alert.by_metric else alert.name
@@ -132,16 +129,6 @@ def _panel_url_template(alert: Alert, grafana: str, settings: Settings) -> str:
     )
     chosen = "".join(f"<< {name} >>" for name in alert.choices)
     return f"{grafana.rstrip('/')}{place.path}{variables}{chosen}"
-
-
-def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
-    """Return the address of the settings' dashboard, or else of Prometheus's own graph."""
-    if address is None:
-        query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
-        return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
-    labels = declarations().selectors[dashboard.key]
-    chosen = (f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels)
-    return f"{address}?{'&'.join(chosen)}"
 
 
 def example(settings: Settings) -> Document:

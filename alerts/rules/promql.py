@@ -30,11 +30,6 @@ class AlertSubject(enum.StrEnum):
         return families[self].name
 
     @property
-    def words(self) -> str:
-        """Return the subject's name for people."""
-        return {AlertSubject.CONTRACT: "slice", AlertSubject.PROBE_SET: "probe set"}[self]
-
-    @property
     def record(self) -> str:
         """Return the name of the rule that counts the subject's series by job and label."""
         return f"{self}:{self.family}:count"

@@ -14,19 +14,12 @@ import yaml
 
 from alerts import dashboards
 from alerts.rules.alertmanager import configuration, notifications
-from alerts.rules.declarations import Alert, Severity, alerts
+from alerts.rules.declarations import Alert, alerts
 from alerts.rules.prometheus import example, rules, runbook_url
 from monitor.settings import Settings
 
 if TYPE_CHECKING:
     import jinja2
-
-REACTIONS = {
-    Severity.PAGE: "somebody is woken",
-    Severity.TICKET: "somebody looks at it in office hours",
-    Severity.INFO: "shown for information, nobody must act",
-    Severity.NONE: "a dead man's switch",
-}
 
 
 def runbooks(settings: Settings) -> dict[str, str]:
@@ -42,7 +35,7 @@ def _runbook(name: str, cases: list[Alert]) -> str:
     """Return the runbook of an alert's cases; that of a breach is named after its metric."""
     alert, _, metric = name.partition("-")
     template = _environment().get_template(f"{alert}.md.j2")
-    return template.render(name=name, cases=cases, metric=metric, reactions=REACTIONS)
+    return template.render(name=name, cases=cases, metric=metric)
 
 
 @functools.cache

@@ -85,7 +85,6 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_weeks(settings.report),
-        lambda: _check_links(settings),
         lambda: _check_dimensions(settings),
         lambda: _check_mapping(settings),
     )
@@ -114,14 +113,6 @@ def _check_alerting(alerting: Alerting) -> None:
         key = join("alerting", name)
         if receiver.webhook_token_file is not None and receiver.webhook_url is None:
             raise problem(f"{key}.webhook_url", "is missing; it goes with webhook_token_file")
-
-
-def _check_links(settings: Settings) -> None:
-    """Raise SettingsError if both ``links.grafana`` and ``alerting.dashboard_url`` are set."""
-    if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
-        raise problem(
-            "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
-        )
 
 
 def _check_mapping(settings: Settings) -> None:

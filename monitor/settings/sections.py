@@ -384,7 +384,6 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
     runbooks: WebUrl | None = None
-    dashboard_url: WebUrl | None = None
     labels_stale: Term = Duration(3 * DAY)
     timezone: TimeZone = "UTC"
     office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")

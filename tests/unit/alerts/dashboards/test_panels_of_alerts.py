@@ -21,9 +21,7 @@ from grafana import panels, variables
 from alerts.dashboards import places
 from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import Alert, alerts, rendered
-from monitor import settings as api
 from monitor.cli import cli
-from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.settings.sections import Alerting, Evaluate, Links
 
@@ -154,13 +152,3 @@ def test_an_incident_leads_to_its_slice() -> None:
         chosen = set(re.findall(r"&var-(\w+)=", said[name]["dashboard_url"]))
         assert chosen == {"job", "contract", "window", "group_by", "slice", "metric"}
         assert 'slice!="withheld"' in said[name]["dashboard_url"]
-
-
-def test_two_dashboards_are_one_too_many(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    alerting = msgspec.structs.replace(Alerting(), dashboard_url=GRAFANA)
-    file.write_text(
-        f'[alerting]\ndashboard_url = "{alerting.dashboard_url}"\n[links]\ngrafana = "{GRAFANA}"\n'
-    )
-    with pytest.raises(SettingsError, match=r"alerting\.dashboard_url"):
-        api.load(file, {})

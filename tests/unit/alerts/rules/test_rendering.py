@@ -31,7 +31,6 @@ from alerts.rules import (
     held_name,
     rendered,
 )
-from alerts.rules.declarations import Declared
 from monitor.cli import cli
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, PrimaryMetric, Role, role_of
@@ -147,8 +146,8 @@ def test_every_alert_that_is_named_is_there() -> None:
 
 
 def test_rules_and_runbooks_about_what_is_not_declared_are_left_out() -> None:
-    for declared in Declared:
-        mine = {alert.key for alert in ALERTS.values() if alert.only_with is declared}
+    for declared in ("probes.sets", "bias_dimension"):
+        mine = {alert.key for alert in ALERTS.values() if alert.only_with == declared}
         assert mine
         assert not mine & {alert.key for alert in alerts(Settings())}
     rules = PLAIN["prometheus/rules.yml"]
