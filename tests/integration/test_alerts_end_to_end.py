@@ -141,7 +141,7 @@ def nobody_is_told_that_it_is_over(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_path: Path) -> None:
+def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site) -> None:
     site.live_until(day(2))
     site.watch.wait_for("contract:slicewatch_slice_state:count")
     assert site.firing() == {}
@@ -161,7 +161,7 @@ def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_pa
     assert len(page["alerts"]) == 2
     for one, (name, value) in zip(by_slice(page), (VOICE, CONVERSATIONAL), strict=True):
         assert_says(one, f"{name} {value}")
-        assert_links(one, tmp_path)
+        assert_links(one)
     conversational, voice = (
         site.named(f"from {name} {value} ") for name, value in (CONVERSATIONAL, VOICE)
     )
@@ -243,7 +243,7 @@ def assert_says(alert: Body, text: str) -> None:
     assert re.fullmatch("\n".join(expected), said["description"]), said["description"]
 
 
-def assert_links(alert: Body, folder: Path) -> None:
+def assert_links(alert: Body) -> None:
     """The links lead to the page of the incident, and to its runbook."""
     said, number = alert["annotations"], int(alert["labels"]["incident"])
     with urllib.request.urlopen(said["runbook_url"], timeout=60) as answer:
