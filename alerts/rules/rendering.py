@@ -35,7 +35,7 @@ def _runbook(name: str, cases: list[Alert]) -> str:
     """Return the runbook of an alert's cases; that of a breach is named after its metric."""
     alert, _, metric = name.partition("-")
     template = _environment().get_template(f"{alert}.md.j2")
-    return template.render(name=name, cases=cases, metric=metric)
+    return template.render(name=name, cases=cases, metric=metric).strip() + "\n"
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def unwrapped(text: str) -> str:
     parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
     prose = [re.sub(r"(?<!\n)\n *(?!\n|- |\d\. |#)(?=.)", " ", part) for part in parts[::2]]
     parts[::2] = [re.sub(r"\n{3,}", "\n\n", part) for part in prose]
-    return "".join(parts).strip() + "\n"
+    return "".join(parts)
 
 
 _HEADER = "# Made by: slicewatch render. Do not edit: change the settings, and render again.\n"
