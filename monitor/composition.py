@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 
 from alerts import dashboards
 from alerts.exposition.exporter import Exporter
-from alerts.rules import breach_alerts
+from alerts.rules import breach_runbooks, runbooks
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
@@ -639,16 +640,15 @@ def _site_facts(settings: Settings) -> SiteFacts:
     from monitor.web import SiteFacts  # noqa: PLC0415 - slow to load
 
     alerting = settings.alerting
-    base = alerting.runbooks.rstrip("/")
-    reachable = base.startswith(("http://", "https://"))
-    runbooks = {metric: f"{base}/{name}.md" for metric, name in breach_alerts().items()}
+    base = alerting.runbooks_url if alerting.runbooks else "/runbooks"
     return SiteFacts(
         version=program_version(),
         limitations=_limitations(settings),
         dashboard_url=dashboards.address(settings, "fleet"),
         slice_dashboard_url=dashboards.address(settings, "slice"),
-        runbooks_url=base if reachable else None,
-        runbooks=runbooks if reachable else {},
+        runbooks_url=base,
+        runbooks={metric: f"{base}/{name}.md" for metric, name in breach_runbooks().items()},
+        runbook_texts=cache(lambda: runbooks(settings)),
         versions=tuple(version_groups(settings.contracts, settings.coding)),
         report=report_facts(settings),
         lateness=settings.stream.lateness,

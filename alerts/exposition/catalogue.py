@@ -167,19 +167,14 @@ INCIDENT_INFO = _family(
         *("stage", "sampling", "snapshot", "behind", "window_says", "versions"),
     ),
 )
-INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))
 INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT)
-INCIDENT_FIRST = _interval("incident_first", INCIDENT)
 INCIDENT_LATEST = _interval("incident_latest", INCIDENT)
 INCIDENT_RATE = _family(
     "incident_rate_ratio", Rule.RELEASED_RATE, (*INCIDENT, "side", "slice", "bound")
 )
 INCIDENT_RELATIVE = _family("incident_relative_rate_ratio", Rule.RELEASED_RATE, INCIDENT)
 INCIDENT_LIMIT = _family("incident_limit_ratio", Rule.DECLARED, (*INCIDENT, "limit"))
-INCIDENT_SUPPORT = _family("incident_support_band", Rule.BAND, INCIDENT)
 INCIDENT_WINDOW_END = _family("incident_window_end_timestamp_seconds", Rule.PERIOD, INCIDENT)
-RESOLVABLE = _family("incident_resolvable_timestamp_seconds", Rule.PERIOD, INCIDENT)
-ACCEPTED_UNTIL = _family("incident_accepted_until_timestamp_seconds", Rule.DECLARED, INCIDENT)
 INCIDENT_CHANGE = _family("incident_change_timestamp_seconds", Rule.PERIOD, (*INCIDENT, "what"))
 RATE = _interval("slice_rate", SLICE, tier=6)
 AT_LEAST = _family("slice_rate_at_least_ratio", Rule.CODED, SLICE, tier=6)
@@ -215,18 +210,8 @@ PAGE: tuple[Family, ...] = (
     *(FINDINGS, FOUND_AT, STAGE),
     *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
     *(LABELS_SINCE, LABELS_SHARE),
-    *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
-    *(
-        *INCIDENT_LATEST.families,
-        INCIDENT_RATE,
-        INCIDENT_RELATIVE,
-        INCIDENT_LIMIT,
-        INCIDENT_SUPPORT,
-        INCIDENT_WINDOW_END,
-        RESOLVABLE,
-        ACCEPTED_UNTIL,
-        INCIDENT_CHANGE,
-    ),
+    *(PAGING, TICKET, INCIDENT_INFO, INCIDENT_SINCE, *INCIDENT_LATEST.families, INCIDENT_RATE),
+    *(INCIDENT_RELATIVE, INCIDENT_LIMIT, INCIDENT_WINDOW_END, INCIDENT_CHANGE),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
     *(PROBE_SET_INFO, PROBE_COVERED, PROBE_CADENCE, PROBE_MAX_FLIP),
     *(PROBE_PAGING, PROBE_PAGING_SINCE, PROBE_FLIPPING),

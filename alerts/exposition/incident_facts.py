@@ -61,7 +61,6 @@ class IncidentFacts:
         sides: rates of the slice and of its reference; empty if withheld.
         relative: the lower of both rates over the higher one, for a broken ratio; None if
             withheld, or without a comparison.
-        support: lower edge of the band of the slice's support; None if withheld.
         window_end: end of the latest number's window (microseconds); None without a number.
         window_says: whether that number shows the breach.
         versions: parts of the router that changed before it, in words; ``not sent`` or
@@ -70,7 +69,6 @@ class IncidentFacts:
 
     sides: tuple[SideRate, ...] = ()
     relative: float | None = None
-    support: int | None = None
     window_end: int | None = None
     window_says: WindowSays = WindowSays.UNKNOWN
     versions: str = ""
@@ -88,7 +86,6 @@ class IncidentFacts:
         return cls(
             tuple(_sides(incident, rows, rate, gap)),
             relative,
-            rate.support if rate else None,
             latest.at,
             _window_says(incident, latest, gap),
             versions,

@@ -24,10 +24,7 @@ _UNITS = {
     "info": "always 1",
     "messages": "messages",
 }
-_AHEAD = (
-    *(catalogue.REVIEW_DUE, catalogue.RESOLVABLE, catalogue.ACCEPTED_UNTIL),
-    catalogue.CERTIFICATE_EXPIRES,
-)
+_AHEAD = (catalogue.REVIEW_DUE, catalogue.CERTIFICATE_EXPIRES)
 """Instants that are usually in the future."""
 _SHARD = ("topic", "partition")
 _BOUNDS = ("lower", "upper")

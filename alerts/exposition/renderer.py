@@ -262,14 +262,9 @@ class _SnapshotSamples(Samples):
             facts.versions,
         )
         self.put(catalogue.INCIDENT_INFO, 1, *labels, *info)
-        for inherited in incident.inherited:
-            self.put(catalogue.INHERITED, 1, *labels, inherited)
-        for interval, shown in (
-            (catalogue.INCIDENT_FIRST, incident.first),
-            (catalogue.INCIDENT_LATEST, incident.latest),
-        ):
-            if shown is not None:
-                self.add_interval(interval, label_text(catalogue.INCIDENT, labels), shown)
+        if incident.latest is not None:
+            text = label_text(catalogue.INCIDENT, labels)
+            self.add_interval(catalogue.INCIDENT_LATEST, text, incident.latest)
         for side_rate in facts.sides:
             side = (side_rate.side, side_rate.slice, side_rate.bound)
             self.put(catalogue.INCIDENT_RATE, side_rate.rate, *labels, *side)
@@ -278,17 +273,11 @@ class _SnapshotSamples(Samples):
             self.put(
                 catalogue.INCIDENT_LIMIT, incident.limit.value, *labels, incident.limit.kind.value
             )
-        self.put(catalogue.INCIDENT_SUPPORT, facts.support, *labels)
         self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *labels)
         self.put(catalogue.INCIDENT_SINCE, _seconds(incident.since), *labels)
-        self.put(catalogue.RESOLVABLE, _seconds(incident.resolvable_at), *labels)
-        self.put(catalogue.ACCEPTED_UNTIL, _seconds(incident.accepted_until), *labels)
-        self.put(
-            catalogue.INCIDENT_CHANGE, _seconds(incident.versions_changed_at), *labels, "versions"
-        )
-        self.put(
-            catalogue.INCIDENT_CHANGE, _seconds(incident.settings_changed_at), *labels, "settings"
-        )
+        versions_at, settings_at = incident.versions_changed_at, incident.settings_changed_at
+        for what, changed_at in (("versions", versions_at), ("settings", settings_at)):
+            self.put(catalogue.INCIDENT_CHANGE, _seconds(changed_at), *labels, what)
 
     def add_probe_set(self, probe_set: ShownProbeSet) -> None:
         """Add the samples of a probe set: at most 10 series, and 60 per variant."""

@@ -12,15 +12,15 @@ from alerts.rules.declarations import (
     Inhibition,
     Severity,
     alerts,
-    breach_alerts,
+    breach_runbooks,
     declarations,
 )
 from alerts.rules.prometheus import needed_files, rules
 from alerts.rules.promql import AlertSubject, held_name
-from alerts.rules.rendering import rendered, runbook
+from alerts.rules.rendering import rendered, runbooks
 
 __all__ = [
     "GROUP_BY", "About", "Alert", "AlertSubject", "Inhibition", "Severity", "alerts",
-    "breach_alerts", "declarations", "held_name", "needed_files", "rendered", "rules",
-    "runbook",
+    "breach_runbooks", "declarations", "held_name", "needed_files", "rendered", "rules",
+    "runbooks",
 ]  # fmt: skip

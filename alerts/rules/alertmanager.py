@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from alerts.rules.declarations import Inhibition, Severity, declarations
+from alerts.rules.declarations import Inhibition, Severity, declarations, matcher
 from monitor.settings import Alerting, Receiver, Settings
 
 Document = dict[str, Any]
 
-GROUP_BY = ("alertname", "job", "contract", "metric")
+GROUP_BY = ("alertname", "condition", "job", "contract", "metric")
 OFFICE_HOURS = "office-hours"
 TEMPLATES = "templates/*.tmpl"
 """Path of the templates below Alertmanager's configuration folder."""
@@ -37,7 +37,7 @@ def configuration(settings: Settings) -> Document:
 
 def _inhibit_rule(inhibition: Inhibition) -> Document:
     return {
-        "source_matchers": [f'alertname=~"{"|".join(inhibition.while_)}"'],
+        "source_matchers": [matcher(inhibition.while_)],
         "target_matchers": [inhibition.mute.matcher],
         "equal": list(inhibition.equal),
     }

@@ -10,13 +10,14 @@ import functools
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
-from alerts.rules.promql import AlertSubject, held_name
+from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.contract import Metric
 from monitor.core.time import SECOND
 from monitor.settings import Settings
@@ -24,7 +25,10 @@ from monitor.settings import Settings
 Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prometheus: 15m.")]
 AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
-Query = Annotated[str, Meta(pattern=r"\{%s\}")]
+Key = Annotated[
+    str,
+    Meta(pattern=r"^(Slicewatch([A-Z][a-z]+)+|[a-z][a-z_]*)$", description="A name or condition."),
+]
 Text = Annotated[str, Meta(min_length=1)]
 PanelName = Annotated[
     str, Meta(pattern=r"^[a-z]+\.[a-z_]+$", description="A dashboard and a panel of it: fleet.age.")
@@ -51,24 +55,14 @@ class About(enum.StrEnum):
     MONITOR = "monitor"  # the service itself, and the duties of those who run it
 
 
-class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
-
-    Attributes:
-        key: the selector whose labels select what it displays.
-        graph: what Prometheus draws: a query in which ``%s`` stands for those labels.
-    """
-
-    key: Name
-    graph: Query
-
-
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert: its rule, texts, panel and runbook.
+    """A case of an alert: its rule, texts, panel and runbook; cases of one name share a runbook.
 
     Attributes:
         name: CamelCase, with the common prefix.
-        with_: values for the placeholders of this alert alone.
+        condition: its label ``condition``, which tells cases of one name apart.
+        only_with: what the settings must have, or the rule is left out.
+        by_metric: whether each metric of a contract has a runbook of its own.
         severity: how urgent.
         guardrail: how urgent where its expression has the label role="guardrail"; by default the
             same. It is the same alert then, in a rule of its own.
@@ -82,16 +76,16 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         summary: one line; a Go template that sees the labels of ``expr`` alone.
         description: the same in sentences.
         details: names of texts that follow the description, each on its own line if it applies.
-        status: whether it links to the page of its incident.
-        dashboard: what it links to where the settings name no Grafana with our dashboards.
+        page: address of the page that it is about: its incident, or the weekly report.
         panel: the panel that shows what it is about; it links to the alert's runbook.
         choices: names of texts that choose further variables of that panel's dashboard.
-        runbook: name of the runbook's template; by default that of the alert.
-        silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
+        silence: matchers of the ready-made silence in the runbook, in addition to its key.
     """
 
     name: AlertName
-    with_: dict[Name, Text] = field(default_factory=dict, name="with")
+    condition: Name | None = None
+    only_with: Literal["probes.sets", "bias_dimension"] | None = None
+    by_metric: bool = False
     severity: Severity
     guardrail: Severity | None = None
     about: About
@@ -105,41 +99,72 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: Text
     description: Text
     details: tuple[Name, ...] = ()
-    status: bool = False
-    dashboard: DashboardLink | None = None
-    runbook: AlertName | None = None
+    page: Text | None = None
     silence: dict[Name, Placeholder] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Return the name by which inhibitions and silences know it: its condition, or its own."""
+        return self.condition or self.name
 
     @property
     def rule_expr(self) -> str:
         """Return the PromQL of the alert's rule: its own, or the record of its last verdict."""
-        return held_name(self.name) if self.hold_while_absent else self.expr
+        return held_name(self.key) if self.hold_while_absent else self.expr
+
+    @property
+    def runbooks(self) -> tuple[str, ...]:
+        """Return the names of its runbooks: one, or one for each metric."""
+        if not self.by_metric:
+            return (self.name,)
+        return tuple(breach_runbooks().values())
+
+
+def breach_runbook(metric: str) -> str:
+    """Return the name of the runbook for breaches of a metric, which may be a template."""
+    return f"SlicewatchBreach-{metric}"
+
+
+def breach_runbooks() -> dict[Metric, str]:
+    """Return the names of the runbooks for breaches, by the metric that a contract limits."""
+    return {metric: breach_runbook(metric) for metric in Metric if metric is not Metric.READY}
+
+
+def matcher(keys: tuple[str, ...]) -> str:
+    """Return Alertmanager's matcher of alerts by name, or of cases by condition.
+
+    Example:
+        >>> matcher(("labels_stale", "drift"))
+        'condition=~"labels_stale|drift"'
+    """
+    label = "alertname" if keys[0].startswith(PREFIX) else "condition"
+    return f'{label}=~"{"|".join(keys)}"'
 
 
 class Muted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Alerts that are not sent: those about some subjects, or those of some names."""
+    """Alerts that are not sent: those about some subjects, or those of some keys."""
 
     about: tuple[About, ...] = ()
-    alerts: tuple[AlertName, ...] = ()
+    alerts: tuple[Key, ...] = ()
 
     @property
     def matcher(self) -> str:
         """Return the matcher of the muted alerts, in Alertmanager's syntax."""
         if self.about:
             return f'about=~"{"|".join(self.about)}"'
-        return f'alertname=~"{"|".join(self.alerts)}"'
+        return matcher(self.alerts)
 
 
 class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
     """Alerts that are not sent while something else fires.
 
     Attributes:
-        while_: the alerts that mute.
+        while_: names, or conditions, of the alerts that mute.
         mute: what they mute. It must wait longer than them, or it is sent before.
         equal: labels that must have the same values.
     """
 
-    while_: tuple[AlertName, ...] = field(name="while")
+    while_: tuple[Key, ...] = field(name="while")
     mute: Muted
     equal: tuple[Name, ...]
 
@@ -182,40 +207,27 @@ def declarations() -> Declarations:
     return msgspec.convert(yaml.safe_load(text), Declarations)
 
 
-def breach_alerts() -> dict[Metric, str]:
-    """Return the names of the alerts for breaches, by the metric of the contract."""
-    declared = (alert for group in declarations().groups.values() for alert in group)
-    return {
-        Metric(alert.with_["breached"]): alert.name
-        for alert in declared
-        if "breached" in alert.with_
-    }
-
-
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
-    """Return all alerts with filled expressions, by the group of rules that evaluates them."""
+    """Return the alerts for what is declared, by the group of rules that evaluates them."""
     return {
         name: tuple(
-            msgspec.structs.replace(alert, expr=filled(alert.expr, values(alert, settings)))
+            msgspec.structs.replace(alert, expr=filled(alert.expr, values(settings)))
             for alert in group
+            if alert.only_with is None or attrgetter(alert.only_with)(settings)
         )
         for name, group in declarations().groups.items()
     }
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
-    """Return all alerts with filled expressions, in the order of the file."""
+    """Return the alerts for what is declared, with filled expressions, in the order of the file."""
     return tuple(alert for group in groups(settings).values() for alert in group)
 
 
-def values(alert: Alert, settings: Settings) -> dict[str, str]:
-    """Return the values of an alert's placeholders, by placeholder."""
-    return declarations().texts | alert.with_ | _parameters(settings)
-
-
-def _parameters(settings: Settings) -> dict[str, str]:
+def values(settings: Settings) -> dict[str, str]:
+    """Return the values of placeholders, by placeholder."""
     stale = max(_STALE_SECONDS, settings.evaluate.cycle * _STALE_CYCLES // SECOND)
-    return {
+    return declarations().texts | {
         "job": settings.alerting.job,
         "external_url": settings.alerting.external_url,
         "labels_topic": settings.stream.labels_topic,

@@ -10,9 +10,9 @@ from alerts.dashboards import places
 from alerts.exposition.renderer import MAX_SERIES
 from alerts.rules.declarations import (
     Alert,
-    DashboardLink,
     Severity,
     alerts,
+    breach_runbook,
     declarations,
     filled,
     groups,
@@ -38,11 +38,13 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 def rules(settings: Settings) -> Document:
     """Return the rules file of Prometheus: records of last verdicts, then the alerts."""
     # Records precede their readers: Prometheus evaluates rules of a group in order, but not groups.
-    records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
+    held = {alert.hold_while_absent for alert in alerts(settings)}
+    records = [{"record": s.record, "expr": s.record_expr} for s in AlertSubject if s in held]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
     rules_by_group = {"slicewatch-held": records} | {
         name: [rule for alert in group for rule in _rules(alert, settings)]
         for name, group in groups(settings).items()
+        if group
     }
     return {
         "groups": [
@@ -54,8 +56,8 @@ def rules(settings: Settings) -> Document:
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
     if alert.hold_while_absent:
-        expr = held_expression(alert.name, alert.expr, alert.hold_while_absent)
-        yield {"record": held_name(alert.name), "expr": expr}
+        expr = held_expression(alert.key, alert.expr, alert.hold_while_absent)
+        yield {"record": held_name(alert.key), "expr": expr}
 
 
 def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
@@ -73,7 +75,8 @@ def _rule(alert: Alert, expr: str, severity: Severity, settings: Settings) -> Do
         rule["for"] = alert.for_
     if alert.keep_firing_for:
         rule["keep_firing_for"] = alert.keep_firing_for
-    rule["labels"] = {"severity": severity.value, "about": alert.about.value}
+    condition = {"condition": alert.condition} if alert.condition else {}
+    rule["labels"] = {"severity": severity.value, "about": alert.about.value, **condition}
     rule["annotations"] = dict(_annotations(alert, settings))
     return rule
 
@@ -83,21 +86,21 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
         "summary": alert.summary,
         "description": alert.description + "".join(f"<< {name} >>" for name in alert.details),
     }
-    if alert.status:
-        texts["status_url"] = "<< status_url >>"
+    if alert.page:
+        texts["status_url"] = alert.page
     if settings.links.grafana:
         texts["dashboard_url"] = _panel_url_template(alert, settings.links.grafana, settings)
-    elif alert.dashboard:
-        texts["dashboard_url"] = _graph_url(alert.dashboard)
-    placeholders = values(alert, settings)
+    placeholders = values(settings)
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, placeholders))
-    yield "runbook_url", runbook_url(alert, settings)
+    name = breach_runbook("{{ $labels.metric }}") if alert.by_metric else alert.name
+    yield "runbook_url", runbook_url(alert, settings, name)
 
 
-def runbook_url(alert: Alert, settings: Settings) -> str:
-    """Return the address of an alert's runbook."""
-    return f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
+def runbook_url(alert: Alert, settings: Settings, name: str) -> str:
+    """Return the address of an alert's runbook, which has this name, at its condition."""
+    section = f"#{alert.condition}" if alert.condition else ""
+    return f"{settings.alerting.runbooks_url}/{name}.md{section}"
 
 
 def _with_selectors(text: str) -> str:
@@ -126,12 +129,6 @@ def _panel_url_template(alert: Alert, grafana: str, settings: Settings) -> str:
     )
     chosen = "".join(f"<< {name} >>" for name in alert.choices)
     return f"{grafana.rstrip('/')}{place.path}{variables}{chosen}"
-
-
-def _graph_url(dashboard: DashboardLink) -> str:
-    """Return the address of Prometheus's own graph, for installations without Grafana."""
-    query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
-    return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
 
 
 def example(settings: Settings) -> Document:

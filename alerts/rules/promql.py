@@ -30,11 +30,6 @@ class AlertSubject(enum.StrEnum):
         return families[self].name
 
     @property
-    def words(self) -> str:
-        """Return the subject's name for people."""
-        return {AlertSubject.CONTRACT: "slice", AlertSubject.PROBE_SET: "probe set"}[self]
-
-    @property
     def record(self) -> str:
         """Return the name of the rule that counts the subject's series by job and label."""
         return f"{self}:{self.family}:count"
@@ -45,18 +40,18 @@ class AlertSubject(enum.StrEnum):
         return f"count by (job, {self}) ({self.family})"
 
 
-def held_name(alert: str) -> str:
-    """Return the name of the record that holds an alert's last verdict.
+def held_name(key: str) -> str:
+    """Return the name of the record that holds an alert's last verdict, by its name or condition.
 
     Example:
-        >>> held_name("SlicewatchTprBreach")
-        'slicewatch:tpr_breach:held'
+        >>> held_name("SlicewatchGapTicket"), held_name("window_old")
+        ('slicewatch:gap_ticket:held', 'slicewatch:window_old:held')
     """
-    words = re.findall("[A-Z][a-z]*", alert.removeprefix(PREFIX))
+    words = re.findall("[A-Z][a-z]*|[a-z_]+", key.removeprefix(PREFIX))
     return f"slicewatch:{'_'.join(words).lower()}:held"
 
 
-def held_expression(alert: str, expr: str, shown: AlertSubject) -> str:
+def held_expression(key: str, expr: str, shown: AlertSubject) -> str:
     """Return PromQL for an alert's verdict; while its series are absent, for the last one.
 
     An exported state always wins, so a repair resolves at once. A restart, a lost evaluator or a
@@ -66,7 +61,7 @@ def held_expression(alert: str, expr: str, shown: AlertSubject) -> str:
     The states are queried in the same expression, not through their record: a scrape that times out
     ends all series at its start, which may be between two rules of one evaluation.
     """
-    name, matching = held_name(alert), f"on (job, {shown})"
+    name, matching = held_name(key), f"on (job, {shown})"
     return (
         f"({expr})\n"
         "or\n"

@@ -1,6 +1,7 @@
 """Files about alerts and the dashboards of their panels, as ``slicewatch render`` writes them.
 
-Runbooks are one Markdown page per alert, from the templates in ``runbooks``.
+Runbooks are one Markdown page per name of an alert, or per metric of a breach, from the templates
+in ``runbooks``.
 """
 
 from __future__ import annotations
@@ -13,29 +14,28 @@ import yaml
 
 from alerts import dashboards
 from alerts.rules.alertmanager import configuration, notifications
-from alerts.rules.declarations import Alert, Severity, alerts
+from alerts.rules.declarations import Alert, alerts
 from alerts.rules.prometheus import example, rules, runbook_url
 from monitor.settings import Settings
 
 if TYPE_CHECKING:
     import jinja2
 
-REACTIONS = {
-    Severity.PAGE: "somebody is woken",
-    Severity.TICKET: "somebody looks at it in office hours",
-    Severity.INFO: "shown for information, nobody must act",
-    Severity.NONE: "a dead man's switch",
-}
+
+def runbooks(settings: Settings) -> dict[str, str]:
+    """Return the runbooks in Markdown, by the name of their file."""
+    cases_by_name: dict[str, list[Alert]] = {}
+    for alert in alerts(settings):
+        for name in alert.runbooks:
+            cases_by_name.setdefault(name, []).append(alert)
+    return {f"{name}.md": _runbook(name, cases) for name, cases in cases_by_name.items()}
 
 
-def runbook(alert: Alert) -> str:
-    """Return the runbook of one alert, in Markdown."""
-    template = _environment().get_template(f"{alert.runbook or alert.name}.md.j2")
-    return template.render(
-        alert=alert,
-        reaction=REACTIONS[alert.severity],
-        guardrail_reaction=REACTIONS[alert.guardrail or alert.severity],
-    )
+def _runbook(name: str, cases: list[Alert]) -> str:
+    """Return the runbook of an alert's cases; that of a breach is named after its metric."""
+    alert, _, metric = name.partition("-")
+    template = _environment().get_template(f"{alert}.md.j2")
+    return template.render(name=name, cases=cases, metric=metric).strip() + "\n"
 
 
 @functools.cache
@@ -54,13 +54,16 @@ def _environment() -> jinja2.Environment:
 
 
 def unwrapped(text: str) -> str:
-    r"""Return Markdown with each paragraph and each list item on a line of its own.
+    r"""Return Markdown with each paragraph and each list item on a line of its own; code as it is.
 
     Example:
         >>> unwrapped("Two\nlines.\n\n- one\n  item\n- another")
         'Two lines.\n\n- one item\n- another'
     """
-    return re.sub(r"(?<!\n)\n *(?!\n|- |\d\. |#)(?=.)", " ", text)
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
+    prose = [re.sub(r"(?<!\n)\n *(?!\n|- |\d\. |#)(?=.)", " ", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"\n{3,}", "\n\n", part) for part in prose]
+    return "".join(parts)
 
 
 _HEADER = "# Made by: slicewatch render. Do not edit: change the settings, and render again.\n"
@@ -78,7 +81,7 @@ def rendered(settings: Settings) -> dict[str, str]:
         "kubernetes/base/prometheus-rule.yaml": to_yaml(_as_resource(rules(settings))),
         "alertmanager/alertmanager.yml": to_yaml(configuration(settings)),
         "alertmanager/templates/slicewatch.tmpl": notifications(),
-        **{f"runbooks/{alert.name}.md": runbook(alert) for alert in alerts(settings)},
+        **{f"runbooks/{name}": text for name, text in runbooks(settings).items()},
         **dashboards.rendered(settings, _runbook_links(settings), to_yaml),
     }
 
@@ -94,10 +97,12 @@ def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _runbook_links(settings: Settings) -> dict[str, list[tuple[str, str]]]:
-    """Return alerts' names with their runbooks' addresses, by the alert's panel."""
+    """Return names of alerts (or their conditions) with addresses of runbooks, by the panel."""
     links: dict[str, list[tuple[str, str]]] = {}
     for alert in alerts(settings):
-        links.setdefault(alert.panel, []).append((alert.name, runbook_url(alert, settings)))
+        for name in alert.runbooks:
+            link = (alert.condition or name, runbook_url(alert, settings, name))
+            links.setdefault(alert.panel, []).append(link)
     return links
 
 

@@ -215,13 +215,6 @@ WebUrl = Annotated[
         description='a web address without password and query, such as "https://monitor.example"',
     ),
 ]
-Place = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z0-9._~:/%\[\]+-]+\Z",
-        description="a web address, or the path of a folder without spaces",
-    ),
-]
 Hours = Annotated[
     str,
     Meta(pattern=rf"^{TIME}-({TIME}|24:00)\Z", description='hours of a day such as "09:00-17:00"'),

@@ -43,7 +43,6 @@ from monitor.settings.kinds import (
     Name,
     PartOf,
     Patience,
-    Place,
     Points,
     Port,
     Quiet,
@@ -395,7 +394,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
-    runbooks: Place = "deploy/runbooks"
+    runbooks: WebUrl | None = None
     timezone: TimeZone = "UTC"
     office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
     office_hours: Hours = "09:00-17:00"
@@ -403,6 +402,11 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)
     deadman: Receiver = field(default_factory=Receiver)
+
+    @property
+    def runbooks_url(self) -> str:
+        """Return the address of the runbooks: by default, where this service shows them."""
+        return (self.runbooks or f"{self.external_url.rstrip('/')}/runbooks").rstrip("/")
 
     @property
     def receivers(self) -> dict[str, Receiver]:

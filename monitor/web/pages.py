@@ -62,8 +62,9 @@ class SiteFacts:
         limitations: register of known limitations.
         dashboard_url: URL of Grafana; None without Grafana.
         slice_dashboard_url: URL of the slice dashboard, without its variables; None likewise.
-        runbooks_url: URL of the runbooks; None if no browser can reach them.
-        runbooks: runbook of a breach, by metric; a metric without one is absent.
+        runbooks_url: URL of the runbooks.
+        runbooks: URL of the runbook of a breach, by metric.
+        runbook_texts: returns the runbooks in Markdown, by name.
         versions: group-bys over versions of the router.
         report: facts for weekly reports.
         lateness: microseconds that the watermark stays behind the newest decision.
@@ -73,8 +74,9 @@ class SiteFacts:
     limitations: tuple[Limitation, ...] = ()
     dashboard_url: str | None = None
     slice_dashboard_url: str | None = None
-    runbooks_url: str | None = None
+    runbooks_url: str = "/runbooks"
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
+    runbook_texts: Callable[[], Mapping[str, str]] = dict
     versions: tuple[VersionGroup, ...] = ()
     report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
     lateness: int = 10 * MINUTE
@@ -198,6 +200,10 @@ class PageRenderer:
     def reports(self, page: ReportList) -> str:
         """Return the list of weekly reports as HTML."""
         return self._render("reports", page=page)
+
+    def runbook(self, body: Markup) -> str:
+        """Return the page of a runbook, or of their list."""
+        return self._render("runbook", body=body)
 
     def message(self, title: str, text: str) -> str:
         """Return a page with a title and one text, as HTML."""

@@ -20,7 +20,7 @@ from monitor.core.publish.recurrence import recurrence
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
-from monitor.web import building, csv_files, openapi, pages, report_views
+from monitor.web import building, csv_files, openapi, pages, report_views, runbooks
 from monitor.web.beginning import beginning
 from monitor.web.contents import (
     ContractContent,
@@ -87,6 +87,8 @@ class Site:
             "/incidents/{number}": self._incident_page,
             "/reports": self._reports_page,
             "/report": self._report_page,
+            "/runbooks": self._runbooks_page,
+            "/runbooks/{name}": self._runbook_page,
         }
         files = {
             "/overview.csv": self._overview_csv,
@@ -255,6 +257,15 @@ class Site:
     def _report_page(self, request: Request) -> Response:
         page = self._reports.page(request)
         return self._html(page, policy=report_views.policy(page))
+
+    def _runbooks_page(self, _: Request) -> Response:
+        return self._html(self._pages.runbook(runbooks.list_html(self._facts.runbook_texts())))
+
+    def _runbook_page(self, request: Request) -> Response:
+        text = self._facts.runbook_texts().get(str(request.path_params["name"]))
+        if text is None:
+            raise NothingThereError("there is no runbook of that name")
+        return self._html(self._pages.runbook(runbooks.to_html(text)))
 
     def _incident_html(self, incident: IncidentReport, request: Request, error: str = "") -> str:
         newest = self._numbered_snapshot(ViewSubject())

@@ -11,10 +11,11 @@ from typing import Any
 
 import notified
 import pytest
+from declaring import DECLARING
 from monitoring import eventually, run
 from notified import Chain, chain, untold
 
-from alerts.rules import alerts, runbook
+from alerts.rules import runbooks
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
 from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
@@ -36,13 +37,13 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import DAY, HOUR
-from monitor.settings import Settings
 
 pytestmark = pytest.mark.full
 
 AT = 1_780_308_000 * 1_000_000
-BREACH = "SlicewatchTprBreach"
-FLIPS, RATE, OVERDUE = "SlicewatchProbeFlips", "SlicewatchPairFlipRate", "SlicewatchProbesOverdue"
+BREACH = "SlicewatchBreach"
+FLIPS, RATE, OVERDUE = "SlicewatchProbeFlips", "pair_flip_rate", "probes_overdue"
+RUNBOOKS = "https://monitor.example/runbooks"
 NAMED = ShownIncident(
     *(7, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, AT, "channel", "channel=chat", Share.MOST),
     inherited=("channel=chat,variety=a",),
@@ -155,60 +156,40 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         **{"alertname": BREACH, "job": "slicewatch", "contract": "replies", "metric": "tpr"},
         **{"incident": "7", "role": "primary", "severity": "page", "about": "fairness"},
     }
-    assert named["annotations"] == {
-        "summary": (
-            "Disparity in routing: TPR (primary metric) in contract replies, slice channel=chat"
-        ),
-        "description": (
-            "Incident 7: the TPR is outside its limit, slice channel=chat.\n"
-            "The figures below end at 2026-06-01 11:00 UTC.\n"
-            "Ready replies served: channel=chat 57%, channel=mail 88%: 31 points lower (limit 10)."
-            " This rests on at least 456 labelled ready replies of the slice.\n"
-            "Worse off: the slice, whose ready replies are served less often than its"
-            " reference's.\n"
-            "Since 2026-06-01 10:00 UTC or earlier.\n"
-            "Gap (above 0, the slice is worse off) as last published: 31 points, 95 % interval 25"
-            " to 37 points.\n"
-            "Gap (above 0, the slice is worse off) as first published: 30 points, 95 % interval 24"
-            " to 36 points.\n"
-            "Broken limit: a gap of at most 10 points, whoever is worse off.\n"
-            "The slice explains most of what is beyond the limit.\n"
-            "Affected only because they overlap with it: channel=chat,variety=a.\n"
-            "The difference arises at this stage of the router: threshold.\n"
-            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC: judge"
-            " a -> b, policy 2026-11-01 -> 2026-11-15.\n"
-            "First: move the replies of those worse off to the front of the review queue, and roll"
-            " back what changed. Do not route more of their requests to review: that wait is the"
-            " harm.\n"
-            "Acknowledge this incident: slicewatch incident ack 7 --by NAME\n"
-            "Label sampling: audited at 0.05.\n"
-            "Even if the cause is fixed now, the incident cannot be resolved before 2026-06-13:"
-            " labels take that long, at their present rate.\n"
-            "Owner of the contract: triage team.\n"
-            "This is a disparity in routing, not a statement about people."
-        ),
-        "status_url": "https://monitor.example/incidents/7",
-        "dashboard_url": named["annotations"]["dashboard_url"],
-        "runbook_url": f"deploy/runbooks/{BREACH}.md",
-    }
-    graph = "/graph?g0.expr=slicewatch_slice_gap_ratio+and+on+%28job"
-    assert graph in named["annotations"]["dashboard_url"]
-    assert "incident%3D%227%22" in named["annotations"]["dashboard_url"], "of its slice alone"
-    assert named["annotations"]["dashboard_url"].startswith("http")
-    assert hidden["annotations"]["summary"].endswith(
-        "TPR (primary metric) in contract replies, details withheld"
+    news = (
+        "Ready replies from channel chat are sent at once less often: 57 %, channel mail 88 %"
+        " (limit 10 points), since 1 Jun or earlier."
     )
-    assert "channel" not in str({**hidden["annotations"], "dashboard_url": ""})
+    description = (
+        "Contract replies, incident 7. A disparity in routing, not a statement about people."
+        " Owner: triage team.\n"
+        "Found by the sequential test. The figures end 1 Jun 11:00 UTC. Stage: threshold. Versions"
+        " changed 1 Jun 09:00 UTC: judge a -> b, policy 2026-11-01 -> 2026-11-15.\n"
+        "First: review the waiting replies of those worse off before others, and roll back what"
+        " changed. Do not send more of them to review. Acknowledge: slicewatch incident ack 7"
+        " --by NAME"
+    )
+    assert named["annotations"] == {
+        "summary": news,
+        "description": description,
+        "status_url": "https://monitor.example/incidents/7",
+        "runbook_url": f"{RUNBOOKS}/{BREACH}-tpr.md",
+    }
+    assert hidden["annotations"]["summary"] == (
+        "Ready replies: a slice hidden to protect privacy is over its limit, since 1 Jun or"
+        " earlier."
+    )
+    assert "channel" not in str(hidden["annotations"])
     number = hidden["labels"]["incident"]
     assert hidden["annotations"]["status_url"] == f"https://monitor.example/incidents/{number}"
-    chat = chat_of(delivered, f"[FIRING, 2] page: {BREACH}, contract replies, tpr")
+    chat = chat_of(delivered, f"{news} (the first of 2)")
     assert chat["color"] == "danger"
     for one in (named, hidden):
+        said = one["annotations"]
         assert (
-            f"*{one['annotations']['summary']}*\n{one['annotations']['description']}"
-            in (chat["text"])
+            f"*{said['summary']}*\n{said['description']}\nPage: {said['status_url']}\n"
+            f"Runbook: {RUNBOOKS}/{BREACH}-tpr.md" in chat["text"]
         )
-    assert f"Runbook: deploy/runbooks/{BREACH}.md" in chat["text"]
 
     # A slice that becomes visible is the same alert.
     known = set(delivered.firing(BREACH))
@@ -216,7 +197,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     delivered.monitored.publish(published(NAMED, SEEN))
     eventually(
         lambda: any(
-            one["annotations"]["summary"].endswith("slice channel=mail")
+            one["annotations"]["summary"].startswith("Ready replies from channel mail are")
             for one in delivered.firing(BREACH).values()
         ),
         "the slice is named",
@@ -247,8 +228,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     delivered.monitored.publish(published(NAMED, SEEN, state=State.INSUFFICIENT_SUPPORT))
     eventually(
         lambda: any(
-            len(body["alerts"]) == 2
-            for body in delivered.told.of("ticket", "SlicewatchEvidenceLost")
+            len(body["alerts"]) == 2 for body in delivered.told.of("ticket", "evidence_lost")
         ),
         "the evidence is lost",
     )
@@ -270,9 +250,8 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     assert len(told) > 10
     for text in told:
         assert untold(text, delivered.monitored.pages) == set(), text
-    (example,) = {one for one in told if "as first published: 30 points" in one and "*" not in one}
-    seen = {"57%", "30%", "24%", "36%", "31%", "10%", "channel=chat", "2026-06-13"}
-    assert untold(example, []) > seen
+    assert news in told
+    assert untold(news, []) == {"57 %", "88 %", "10 %", "1 Jun", "channel chat", "channel mail"}
 
 
 def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_round_shows(
@@ -291,29 +270,22 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
         **{"direction": "held_back", "severity": "page", "about": "probes"},
     }
     assert told["annotations"] == {
-        "summary": "Matched pairs are routed differently: probe set tone, variants are held back"
-        " more often than their reference",
+        "summary": "Variants of probe set tone are held back more often than their reference",
         "description": (
-            "A sequential test has found that variants of a synthetic request are routed"
-            " differently from their reference: in probe set tone they are held back more often, in"
-            " more pairs than chance explains.\n"
-            "The test crossed its threshold with the probe of 2026-06-01 09:00 UTC.\n"
-            "Flips at the latest comparison of each pair, by direction: held_back 12.\n"
-            "Flips in this direction, by variant: conversational 12.\n"
-            "Flips in this direction, by stage of the router: judge_score 12.\n"
-            "Behind the evidence gate, by error: an unready reply was served 3, a ready reply was"
-            " delayed 9.\n"
-            f"Content hash of the probe set: {'5f' * 32}.\n"
-            "A flip is a case to investigate, not a population disparity.\n"
-            "Synthetic test conditions, not real requests."
+            "More pairs differ in this direction than chance explains. Since the probe of 1 Jun"
+            " 09:00 UTC. Flips now: held_back 12.\n"
+            "By variant: conversational 12. By stage: judge_score 12. Behind the evidence gate:"
+            " an unready reply was served 3, a ready reply was delayed 9.\n"
+            "A flip is a case to investigate, not a population disparity. Synthetic test"
+            " conditions, not real requests."
         ),
-        "dashboard_url": told["annotations"]["dashboard_url"],
-        "runbook_url": f"deploy/runbooks/{FLIPS}.md",
+        "runbook_url": f"{RUNBOOKS}/{FLIPS}.md",
     }
     assert untold(told["annotations"]["description"], delivered.monitored.pages) == set()
-    assert "slicewatch_probe_pairs_flipping" in told["annotations"]["dashboard_url"]
-    chat = chat_of(delivered, f"[FIRING, 1] page: {FLIPS}")
-    assert told["annotations"]["description"] in chat["text"]
+    chat = chat_of(delivered, told["annotations"]["summary"])
+    assert chat["text"].rstrip() == (
+        f"{told['annotations']['description']}\nRunbook: {RUNBOOKS}/{FLIPS}.md"
+    )
 
     # The first flips of a set are an increase, and a round that is missing is noticed.
     eventually(lambda: bool(delivered.told.of("ticket", RATE)), "many flips are told")
@@ -351,11 +323,11 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
     monkeypatch.setattr(notified, "hurried_rules", slowly)
     with chain(tmp_path) as frozen:
         frozen.monitored.publish(published(NAMED))
-        frozen.wait_for("slicewatch:tpr_breach:held")
+        frozen.wait_for("slicewatch:breach:held")
         for _ in range(8):
             frozen.monitored.answers.clear()
             frozen.wait_for("absent_over_time(slicewatch_slice_state[3s])", "nothing is shown")
-            assert frozen.asked("slicewatch:tpr_breach:held")
+            assert frozen.asked("slicewatch:breach:held")
             frozen.monitored.answers.set()
             frozen.wait_for("slicewatch_slice_state", "it is shown again")
 
@@ -388,35 +360,38 @@ def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered
         incidents=(incident,),
     )
     delivered.monitored.publish(replace(shown, contracts=(table,)))
-    tickets = partial(delivered.told.of, "ticket", "SlicewatchPrecisionBreach")
+    tickets = partial(delivered.told.of, "ticket", BREACH)
     eventually(lambda: bool(tickets()), "the ticket is delivered")
     (one,) = tickets()[-1]["alerts"]
     assert one["labels"]["severity"] == "ticket"
     assert one["labels"]["role"] == "guardrail"
     assert one["annotations"]["summary"] == (
-        "Disparity in routing: precision (guardrail) in contract replies, slice channel=chat"
+        "Replies sent at once from channel chat are ready less often: 77 %, channel mail 92 %"
+        " (limit 5 points), since 1 Jun or earlier."
     )
-    assert one["annotations"]["description"].startswith(
-        "Incident 7: the precision is outside its limit, slice channel=chat.\n"
-        "The figures below end at 2026-06-01 10:00 UTC.\n"
-        "Replies served at once that were ready: channel=chat 77%, channel=mail 92%: 15 points"
-        " lower (limit 5). This rests on at least 137 labelled replies served at once of the"
-        " slice.\n"
-        "Worse off: the slice, whose replies served at once are ready less often than its"
-        " reference's.\n"
-    )
+    assert one["annotations"]["runbook_url"] == f"{RUNBOOKS}/{BREACH}-precision.md"
     assert (
-        "First: compare the shares of ready replies on both sides (metric ready) and the FPR. If"
-        " only the shares differ, a lower precision is expected, and the owner of the contract"
-        " decides; if the FPR is higher, roll back what changed.\n"
+        "\nFirst: compare the shares of ready replies and the FPR. If only the shares differ, the"
+        " owner decides; if the FPR is higher, roll back what changed. "
     ) in one["annotations"]["description"]
-    assert delivered.told.of("page", "SlicewatchPrecisionBreach") == []
+    assert delivered.told.of("page", BREACH) == []
+
+
+def test_a_second_condition_notifies_again(delivered: Chain) -> None:
+    pages = delivered.monitored
+    pages.publish(published(probes=replace(PARTED, pages={})))
+    eventually(lambda: bool(delivered.told.of("ticket", OVERDUE)), "one condition is told")
+    eventually(lambda: bool(delivered.told.of("ticket", RATE)), "so is the other one")
+    attention = [body for path, body in delivered.told.posts if path == "/ticket"]
+    groups = {body["groupKey"] for body in attention}
+    assert len(groups) >= 2
+    assert all(len({a["labels"]["condition"] for a in body["alerts"]}) == 1 for body in attention)
 
 
 def test_the_silences_of_the_runbooks_are_accepted(delivered: Chain) -> None:
-    for alert in alerts(Settings()):
-        (line,) = [one for one in runbook(alert).splitlines() if one.startswith("amtool")]
-        words = shlex.split(line.replace("http://localhost:9093", delivered.alertmanager))
-        done = run(*words)
-        assert done.returncode == 0, done.stderr
-        assert f"alertname={alert.name}" in line
+    for page in runbooks(DECLARING).values():
+        for line in page.splitlines():
+            if line.startswith("amtool"):
+                words = shlex.split(line.replace("http://localhost:9093", delivered.alertmanager))
+                done = run(*words)
+                assert done.returncode == 0, done.stderr

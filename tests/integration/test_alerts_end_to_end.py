@@ -24,11 +24,7 @@ from alerts.rules import GROUP_BY
 from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
-PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
-BREACHES = (
-    *(PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach"),
-    *("SlicewatchSelectionBreach", "SlicewatchPrecisionBreach"),
-)
+PAGE, EVIDENCE_LOST, DOWN = "SlicewatchBreach", "evidence_lost", "SlicewatchDown"
 MATURES = 240.0  # two days are evaluated, on a busy machine too
 Body = dict[str, Any]
 
@@ -71,8 +67,8 @@ class Site:
         return {key: one["annotations"] for key, one in found.items()}
 
     def named(self, words: str) -> str:
-        """Fingerprint of the one breach whose summary ends like this; empty without."""
-        found = [key for key, said in self.firing().items() if said["summary"].endswith(words)]
+        """Fingerprint of the one breach whose summary has these words; empty without."""
+        found = [key for key, said in self.firing().items() if words in said["summary"]]
         assert len(found) <= 1
         return found[0] if found else ""
 
@@ -145,11 +141,11 @@ def nobody_is_told_that_it_is_over(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_path: Path) -> None:
+def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site) -> None:
     site.live_until(day(2))
     site.watch.wait_for("contract:slicewatch_slice_state:count")
     assert site.firing() == {}
-    assert all(site.watch.told.of("page", one) == [] for one in BREACHES)
+    assert site.pages() == site.watch.told.of("ticket", PAGE) == []
 
     # Two slices are served less, each for itself: one page.
     site.router.worse |= {CONVERSATIONAL: 0.3, VOICE: 0.3}
@@ -158,15 +154,16 @@ def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_pa
     (page,) = site.pages()
     assert page["receiver"] == "page"
     assert page["status"] == "firing"
-    assert page["groupLabels"] == dict(
-        zip(GROUP_BY, (PAGE, "slicewatch", "replies", "tpr"), strict=True)
-    )
+    grouped = (PAGE, "", "slicewatch", "replies", "tpr")  # it has no condition
+    assert page["groupLabels"] == {
+        name: value for name, value in zip(GROUP_BY, grouped, strict=True) if value
+    }
     assert len(page["alerts"]) == 2
     for one, (name, value) in zip(by_slice(page), (VOICE, CONVERSATIONAL), strict=True):
-        assert_says(one, f"{name}={value}")
-        assert_links(one, tmp_path)
+        assert_says(one, f"{name} {value}")
+        assert_links(one)
     conversational, voice = (
-        site.named(f"slice {name}={value}") for name, value in (CONVERSATIONAL, VOICE)
+        site.named(f"from {name} {value} ") for name, value in (CONVERSATIONAL, VOICE)
     )
     assert len({conversational, voice}) == 2
 
@@ -179,7 +176,7 @@ def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_pa
     site.router.worse |= {TABLET: 0.15}
     site.live_until(day(4, 4))
     eventually(lambda: len(site.firing()) == 3, "a third one")
-    tablet = site.named("slice device=tablet")
+    tablet = site.named("from device tablet ")
     assert tablet not in ("", conversational, voice)
     eventually(lambda: len(site.pages()[-1]["alerts"]) == 3, "it is told with the others")
 
@@ -210,10 +207,10 @@ def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_pa
     assert len({body["groupKey"] for body in site.pages()}) == 1
     told = [len(body["alerts"]) for body in site.pages() if body["status"] == "firing"]
     assert told == [2, 3, 3]
-    assert all(site.watch.told.of("page", one) == [] for one in BREACHES if one != PAGE)
+    assert {one["labels"]["metric"] for body in site.pages() for one in body["alerts"]} == {"tpr"}
     assert site.watch.told.of("ticket", "SlicewatchGapTicket") == []
     pages = site.published()
-    texts = {text for text in site.watch.told.annotations() if "disparity in routing" in text}
+    texts = {text for text in site.watch.told.annotations() if "Ready replies from" in text}
     assert len(texts) > 5
     assert {text: found for text in texts if (found := untold(text, pages))} == {}
 
@@ -229,40 +226,28 @@ def page_of(pages: list[Body], fingerprint: str) -> Body:
 def assert_says(alert: Body, text: str) -> None:
     """What people read of a breach that is shown."""
     said = alert["annotations"]
-    metric = "TPR (primary metric)"
-    assert said["summary"] == f"Disparity in routing: {metric} in contract replies, slice {text}"
-    interval = r"[\d.]+ points, 95 % interval [\d.]+ to [\d.]+ points\."
-    gap = r"Gap \(above 0, the slice is worse off\)"
-    since = re.escape(day(3, 1).strftime("%Y-%m-%d %H:%M UTC"))
+    since = f"{day(3, 1):%d %b}".lstrip("0")
+    title = (
+        rf"Ready replies from {text} are sent at once less often: [\d.]+ %, (others|\w+ \w+)"
+        rf" [\d.]+ % \(limit 10 points\), since {since} or earlier\."
+    )
+    assert re.fullmatch(title, said["summary"]), said["summary"]
     expected = [
-        r"Incident \d+: the TPR is outside its limit, slice " + text + r"\.",
-        r"Synthetic test conditions, not real requests\.",
-        r"The figures below end at 2026-01-\d\d \d\d:\d\d UTC(\.|, before the breach.*)",
-        rf"Ready replies served: {text} [\d.]+%, (all others|[\w=,]+) [\d.]+%: [\d.]+ points"
-        r" lower \(limit 10\)\. This rests on at least \d+ labelled ready replies of the slice\.",
-        r"Worse off: the slice, whose ready replies are served less often than its reference's\.",
-        rf"Since {since} or earlier\.",
-        rf"{gap} as last published: {interval}",
-        rf"{gap} as first published: {interval}",
-        r"Broken limit: a gap of at most 10 points, whoever is worse off\.",
-        r"The slice explains (most|about half) of what is beyond the limit\.",
-        r"In the two days before the breach, no change of versions or settings is recorded\.",
-        r"First: move the replies .* and find the cause\. .* that wait is the harm\.",
-        r"Acknowledge this incident: slicewatch incident ack \d+ --by NAME",
-        r"Label sampling: all replies get a label\.",
-        r"Even if the cause is fixed now, the incident cannot be resolved before 2026-01-1\d:"
-        r" labels take that long, at their present rate\.",
-        r"Owner of the contract: triage team\.",
-        r"This is a disparity in routing, not a statement about people\.",
+        r"Contract replies, incident \d+\. A disparity in routing, not a statement about people\."
+        r" Owner: triage team\. Synthetic test conditions, not real requests\.",
+        r"Found by the sequential test\. The figures end \d+ Jan \d\d:\d\d UTC(\.|, before.*\.) No"
+        r" change of versions or settings in the two days before\.",
+        r"First: review the waiting replies .* and find the cause\. .* Acknowledge: slicewatch"
+        r" incident ack \d+ --by NAME",
     ]
     assert re.fullmatch("\n".join(expected), said["description"]), said["description"]
 
 
-def assert_links(alert: Body, folder: Path) -> None:
+def assert_links(alert: Body) -> None:
     """The links lead to the page of the incident, and to its runbook."""
     said, number = alert["annotations"], int(alert["labels"]["incident"])
-    runbook = folder / said["runbook_url"].removeprefix("deploy/")
-    assert PAGE in runbook.read_text()
+    with urllib.request.urlopen(said["runbook_url"], timeout=60) as answer:
+        assert "Do not send the slice to human review" in answer.read().decode()
     assert re.fullmatch(rf"http://127\.0\.0\.1:\d+/incidents/{number}", said["status_url"])
     with urllib.request.urlopen(said["status_url"], timeout=60) as answer:
         shown = answer.read().decode()

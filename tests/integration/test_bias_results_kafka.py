@@ -82,7 +82,7 @@ def test_the_drift_of_the_third_week_is_a_ticket(
             assert names == {"lpbs"}
             (text, *_) = [one["annotations"]["description"] for one in tickets(watch.told.posts)]
             assert "worse by 0.030 than the last score of the same probe set" in text
-            assert not watch.firing("SlicewatchBiasScoreBeyondLimit")
+            assert not watch.firing("bias_score_beyond_limit")
         assert scores_of(service) == [0.0425, 0.09, 0.08]
 
 
@@ -97,5 +97,5 @@ def tickets(posts: list[tuple[str, dict[str, object]]]) -> list[dict[str, dict[s
         for path, body in posts
         if path == "/ticket"
         for alert in body["alerts"]  # type: ignore[attr-defined]
-        if alert["labels"]["alertname"] == "SlicewatchBiasScoreDrifted"
+        if alert["labels"].get("condition") == "bias_score_drifted"
     ]

@@ -337,7 +337,7 @@ def test_an_alert_leads_to_the_panel_of_its_slice(site: Site) -> None:
     """As it is told: the address, read as Grafana reads it, chooses what the panel has data of."""
 
     def told() -> list[str]:
-        alerts = site.watch.firing("SlicewatchTprBreach").values()
+        alerts = site.watch.firing("SlicewatchBreach").values()
         return [alert["annotations"]["dashboard_url"] for alert in alerts]
 
     # While nothing is exported, as at a restart, the address has no slice.

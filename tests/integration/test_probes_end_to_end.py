@@ -30,7 +30,7 @@ SETTINGS = EXAMPLES / "probes.toml"
 DECLARED = tomllib.loads(SETTINGS.read_text())["probes"]["sets"][0]
 PAIRS, NAME = DECLARED["pairs"], DECLARED["name"]
 KEY = "0123456789abcdef0123456789abcdef"
-PAGE, UNSIGNED = "SlicewatchProbeFlips", "SlicewatchProbesUnsigned"
+PAGE, UNSIGNED = "SlicewatchProbeFlips", "probes_unsigned"
 AHEAD = timedelta(minutes=6)  # of the service's clock
 
 

@@ -103,31 +103,22 @@ _METRICS = (
     ),
     *_metrics(
         Rule.PAGE, "slices whose numbers are shown; the others are withheld",
-        "incident_info incident_inherited_info",
+        "incident_info",
     ),
     *_metrics(
         Rule.RELEASED_RATE, "as the page of its day showed it",
-        "incident_first_ratio incident_latest_ratio",
+        "incident_latest_ratio",
     ),
     *_metrics(
         Rule.BOUND, "as the page of its day showed it",
-        "incident_first_lower_ratio incident_first_upper_ratio incident_latest_lower_ratio",
-        "incident_latest_upper_ratio",
+        "incident_latest_lower_ratio incident_latest_upper_ratio",
     ),
     *_metrics(
         Rule.RELEASED_RATE, "the rates of its row and of its reference's, as the tables show them",
         "incident_rate_ratio incident_relative_rate_ratio",
     ),
-    *_metrics(Rule.BAND, "as its row shows it", "incident_support_band"),
     *_metrics(
         Rule.PERIOD, "the end of a calendar span", "incident_window_end_timestamp_seconds",
-    ),
-    *_metrics(
-        Rule.PERIOD, "in whole days, by shown rates and bands alone",
-        "incident_resolvable_timestamp_seconds",
-    ),
-    *_metrics(
-        Rule.DECLARED, "somebody said so", "incident_accepted_until_timestamp_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "the end of a calendar span, or the settings' own date",

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +31,13 @@ REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
 EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
 EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
+_PROBE_SET = {
+    **{"NAME": "tone", "DIGEST": "5f" * 32, "PAIRS": "4", "REFERENCE": "formal"},
+    "VARIANTS": '["formal", "conversational"]',
+}
+PROBES = {"SLICEWATCH__PROBES__KEY": "5f" * 32} | {
+    f"SLICEWATCH__PROBES__SETS__0__{key}": value for key, value in _PROBE_SET.items()
+}
 HURRIED_ROUTE = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "4h"}
 
 
@@ -80,6 +87,11 @@ def serving(handler: type[BaseHTTPRequestHandler], port: int) -> Iterator[None]:
         thread.join()
 
 
+def alert_key(labels: Mapping[str, str]) -> str:
+    """The condition of an alert, or else its name."""
+    return labels.get("condition") or labels["alertname"]
+
+
 @dataclass
 class Told:
     """What was posted to receivers: their paths and the documents, in order."""
@@ -100,18 +112,18 @@ class Told:
         return Receive
 
     def of(self, receiver: str, alert: str) -> list[dict[str, Any]]:
-        """The webhooks of one receiver about alerts of one name."""
+        """The webhooks of one receiver about alerts of one name, or of one condition."""
         return [
             body
             for path, body in self.posts
-            if path == f"/{receiver}" and body["groupLabels"]["alertname"] == alert
+            if path == f"/{receiver}" and alert == alert_key(body["groupLabels"])
         ]
 
     def annotations(self) -> Iterator[str]:
         """Every text that anybody was sent, but for addresses."""
         for path, body in self.posts:
             if path == "/chat":
-                yield body["attachments"][0]["text"].partition("\nStatus page: ")[0]
+                yield body["attachments"][0]["text"].partition("\nPage: ")[0]
                 continue
             for alert in body["alerts"]:
                 yield from (
@@ -176,8 +188,8 @@ class Watch:
         eventually(lambda: bool(self.asked(expression)), what or expression)
 
     def firing(self, alert: str) -> dict[str, dict[str, Any]]:
-        """Active alerts of one name in Alertmanager, by fingerprint."""
-        address = f"{self.alertmanager}/api/v2/alerts?filter=alertname%3D%22{alert}%22"
+        """Active alerts of one name, or condition, in Alertmanager, by fingerprint."""
+        address = f"{self.alertmanager}/api/v2/alerts"
         found: list[dict[str, Any]] | None = None
 
         def answered() -> bool:
@@ -186,7 +198,7 @@ class Watch:
             return found is not None
 
         eventually(answered, "an answer")
-        return {one["fingerprint"]: one for one in found or []}
+        return {one["fingerprint"]: one for one in found or [] if alert_key(one["labels"]) == alert}
 
 
 @dataclass
@@ -203,7 +215,7 @@ def chain(folder: Path) -> Iterator[Chain]:
     with ExitStack() as stack:
         monitored.start()
         stack.callback(monitored.stop)
-        watch = watching(folder, REFERENCE, WITH_KEY | EXTERNAL, monitored.port)
+        watch = watching(folder, REFERENCE, WITH_KEY | EXTERNAL | PROBES, monitored.port)
         yield Chain(**vars(stack.enter_context(watch)), monitored=monitored)
 
 
@@ -314,19 +326,22 @@ def untold(text: str, pages: list[str]) -> set[str]:
     """Numbers, instants and slices in a text that no page has shown: what it would give away."""
     values = [float(line.rpartition(" ")[2]) for page in pages for line in _samples(page)]
     for named in {name for page in pages for name in re.findall(r'versions="([^"]+)"', page)}:
-        text = text.replace(f": {named}.", ".")  # names of versions may look like dates
+        text = text.replace(f": {named}.", ".")  # names of versions may look like slices
     labels = {label for page in pages for label in re.findall(r'="([^"]*)"', page)}
+    labels = {label.replace("=", " ").replace(",", ", ") for label in labels} | {"others"}
     moments = [datetime.fromtimestamp(v, UTC) for v in values if _FIRST_MOMENT < v < _LAST_MOMENT]
-    shown = {f"{100 * one:.4g}%" for value in values for one in (value, abs(value))}
-    shown |= {form.format(moment) for form in _FORMS for moment in moments}
-    parts = set(re.findall(r"\d[\d.]*%|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?", text))
-    parts |= {f"{number.rstrip('.')}%" for number in re.findall(_POINTS, text)}
-    slices = set(re.findall(r"\w+=\w+(?:,\w+=\w+)*", text))
+    shown = {f"{100 * one:.4g} %" for value in values for one in (value, abs(value))}
+    shown |= {form.format(moment, moment.day) for form in _FORMS for moment in moments}
+    parts = set(re.findall(rf"\d[\d.]* %|\d+ (?:{_MONTHS})(?: \d\d:\d\d)?", text))
+    parts |= {f"{number} %" for number in re.findall(r"(?<=limit )\d[\d.]*(?= points)", text)}
+    slices = set(
+        re.findall(r"(?<= from )[^:]+?(?= are )|(?<= %, )(?!since ).+?(?= (?:at \w+ )?\d)", text)
+    )
     return (parts - shown) | (slices - labels)
 
 
-_POINTS = r"(?<= )-?\d[\d.]*(?= points| to -?\d)|(?<= to )-?\d[\d.]*|(?<=limit )\d[\d.]*"
-_FORMS = ("{:%Y-%m-%d}", "{:%Y-%m-%d %H:%M}")
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_FORMS = ("{1} {0:%b}", "{1} {0:%b %H:%M}")
 _FIRST_MOMENT, _LAST_MOMENT = 1e9, 4e9
 
 

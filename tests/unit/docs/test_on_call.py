@@ -80,4 +80,4 @@ def test_every_command_prints_what_is_shown(pipeline: Pipeline) -> None:
 def test_the_alert_is_one_of_ours() -> None:
     named = set(re.findall(r"\bSlicewatch\w+", PAGE))
     assert named <= {alert.name for alert in alerts(Settings())}
-    assert "SlicewatchTprBreach" in named
+    assert "SlicewatchBreach" in named

@@ -19,11 +19,13 @@ from migrated import bring_to_head
 from published_lesson import BOTH, T0, full, hidden, lesson
 from served_site import ServedSite, SetClock, publish, served_site
 
+from alerts.rules import alerts, runbooks
 from monitor.core.contract import Metric, State
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.snapshot import GroupTable, LimitKind, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.records import Shard
+from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import ownership
@@ -472,3 +474,26 @@ def _element(page: str, name: str) -> str:
 def _text(markup: str) -> str:
     bare = re.sub(r"<[^>]*>", " ", markup)
     return re.sub(r"\s+([.,;:)])", r"\1", re.sub(r"\s+", " ", bare)).strip().replace("&#39;", "'")
+
+
+def test_runbooks_are_pages_with_a_place_for_each_condition(
+    engine: sa.Engine, clock: SetClock
+) -> None:
+    texts = runbooks(Settings())
+    with served_site(engine, clock, SiteFacts("1", runbook_texts=lambda: texts)) as site:
+        assert site.get("/")[1].count('href="/runbooks"') == 1
+        _, listed = site.get("/runbooks")
+        assert re.findall(r'href="/runbooks/([^"]+)"', listed) == list(texts)
+        for name in texts:
+            status, page = site.get(f"/runbooks/{name}")
+            assert status == 200
+            assert re.search(rf'<h1 id="{name.removesuffix(".md")}">.*?</h1>\s*<p>First: ', page)
+            assert not re.search(r"`|\*\*|\n(?:-|#|\d\.) ", page.partition("<main")[2])
+        _, page = site.get("/runbooks/SlicewatchNeedsAttention.md")
+        sections = re.findall(r'<h2 id="(\w+)">', page)
+        assert sections == [
+            alert.condition
+            for alert in alerts(Settings())
+            if alert.name == "SlicewatchNeedsAttention"
+        ]
+        assert site.get("/runbooks/SlicewatchOther.md")[0] == 404

@@ -33,7 +33,7 @@ DOCUMENTS = {
 ALERTS = alerts(DECLARING)
 PLACES = places(DECLARING)
 GRAFANA = "https://grafana.example/sub"
-named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.key)
 
 
 def panel_of(alert: Alert) -> dict[str, Any]:
@@ -44,14 +44,14 @@ def panel_of(alert: Alert) -> dict[str, Any]:
 
 def said_by(settings: Settings) -> dict[str, dict[str, str]]:
     document = yaml.safe_load(rendered(settings)["prometheus/rules.yml"])
-    rules = (rule for group in document["groups"] for rule in group["rules"])
-    return {rule["alert"]: rule["annotations"] for rule in rules if "alert" in rule}
+    rules = [rule for group in document["groups"] for rule in group["rules"] if "alert" in rule]
+    return {rule["labels"].get("condition", rule["alert"]): rule["annotations"] for rule in rules}
 
 
 @cache
 def said_with(grafana: str) -> dict[str, dict[str, str]]:
-    """Return the annotations by alert name, with Grafana at this URL; rendered once."""
-    return said_by(msgspec.structs.replace(DECLARING, links=Links(grafana=grafana)))
+    """Return the annotations by alert or condition, with Grafana at this URL; rendered once."""
+    return said_by(msgspec.structs.replace(DECLARING, links=Links(grafana=grafana or None)))
 
 
 @named
@@ -71,7 +71,15 @@ def test_the_panel_shows_what_the_alert_asks(alert: Alert) -> None:
 @named
 def test_the_panel_leads_to_the_runbook(alert: Alert) -> None:
     links = {link["title"]: link["url"] for link in panel_of(alert)["links"]}
-    assert links[f"Runbook: {alert.name}"] == said_with("")[alert.name]["runbook_url"]
+    url = said_with("")[alert.key]["runbook_url"]
+    for name in titles(alert):
+        assert links[f"Runbook: {name}"] == url.replace(
+            "{{ $labels.metric }}", name.rpartition("-")[2]
+        )
+
+
+def titles(alert: Alert) -> tuple[str, ...]:
+    return (alert.condition,) if alert.condition else alert.runbooks
 
 
 def test_panels_lead_to_no_other_runbook() -> None:
@@ -82,8 +90,9 @@ def test_panels_lead_to_no_other_runbook() -> None:
         for link in panel["links"]
     ]
     expected = [
-        (f"Runbook: {one.name}", PLACES[one.panel].dashboard.uid, PLACES[one.panel].panel.id)
+        (f"Runbook: {title}", PLACES[one.panel].dashboard.uid, PLACES[one.panel].panel.id)
         for one in ALERTS
+        for title in titles(one)
     ]
     assert sorted(linked) == sorted(expected)
 
@@ -113,7 +122,7 @@ def test_a_folder_of_ones_own_gets_them_too(tmp_path: Path) -> None:
     assert written == {"slicewatch.yaml", *(f"{uid}.json" for uid in DOCUMENTS)}
     assert "https://g/d/slicewatch-slice/" in (out / "prometheus" / "rules.yml").read_text()
     fleet = (out / "grafana" / "dashboards" / "slicewatch-fleet.json").read_text()
-    assert "https://wiki.example/r/SlicewatchWindowOld.md" in fleet
+    assert "https://wiki.example/r/SlicewatchNeedsAttention.md#window_old" in fleet
 
 
 # To the panel
@@ -125,7 +134,7 @@ def test_without_a_grafana_nothing_changes() -> None:
 
 @named
 def test_with_one_every_alert_leads_to_its_panel(alert: Alert) -> None:
-    url = said_with(f"{GRAFANA}/")[alert.name]["dashboard_url"]
+    url = said_with(f"{GRAFANA}/")[alert.key]["dashboard_url"]
     address, _, query = re.sub(r"\{\{.*?\}\}", "", url).partition("?")
     place = PLACES[alert.panel]
     assert address == f"{GRAFANA}/d/{place.dashboard.uid}/{place.dashboard.uid}"
@@ -138,7 +147,7 @@ def test_with_one_every_alert_leads_to_its_panel(alert: Alert) -> None:
 
 def test_an_incident_leads_to_its_slice() -> None:
     said = said_with(GRAFANA)
-    for name in ("SlicewatchTprBreach", "SlicewatchGapTicket", "SlicewatchEvidenceLost"):
+    for name in ("SlicewatchBreach", "SlicewatchGapTicket", "evidence_lost"):
         chosen = set(re.findall(r"&var-(\w+)=", said[name]["dashboard_url"]))
         assert chosen == {"job", "contract", "window", "group_by", "slice", "metric"}
         assert 'slice!="withheld"' in said[name]["dashboard_url"]

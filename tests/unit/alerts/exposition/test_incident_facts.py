@@ -76,7 +76,6 @@ def test_both_rates_are_those_of_the_rows() -> None:
         SideRate("slice", "city=lagos", 0.67),
         SideRate("reference", "city=york", 0.88),
     )
-    assert facts.support == 456
     assert facts.window_end == FOUND
     assert facts.window_says is WindowSays.OUTSIDE_LIMIT
 

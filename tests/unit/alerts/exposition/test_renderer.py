@@ -320,15 +320,11 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_page", **which, role="primary") == 1
     assert value(found, "slicewatch_ticket", **{**which, "incident": "8"}) == 0, "it is accepted"
     assert value(found, "slicewatch_incident_info", **which, **about) == 1
-    inherited = "channel=chat|variety=a"
-    assert value(found, "slicewatch_incident_inherited_info", **which, slice=inherited) == 1
-    assert value(found, "slicewatch_incident_first_lower_ratio", **which) == 0.2
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
     of_slice = {**which, "side": "slice", "slice": "channel=chat", "bound": ""}
     assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
     assert value(found, "slicewatch_incident_relative_rate_ratio", **which) == 0.6
     assert value(found, "slicewatch_incident_limit_ratio", **which, limit="min_ratio") == 0.8
-    assert value(found, "slicewatch_incident_support_band", **which) == 26
     assert value(found, "slicewatch_incident_window_end_timestamp_seconds", **which) == AT / 1e6
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
 

@@ -11,7 +11,7 @@ import yaml
 from id_keys import KEY, WITH_KEY
 from monitoring import run
 
-from alerts.rules import Severity, alerts, declarations, rendered
+from alerts.rules import Severity, alerts, rendered
 from monitor import settings as api
 from monitor.errors import SettingsError
 
@@ -70,7 +70,7 @@ def test_a_broken_template_would_be_found(config: Path) -> None:
     assert run("amtool", "check-config", str(config)).returncode != 0
 
 
-@pytest.mark.parametrize("alert", alerts(api.Settings()), ids=lambda alert: alert.name)
+@pytest.mark.parametrize("alert", alerts(api.Settings()), ids=lambda alert: alert.key)
 def test_every_alert_goes_where_its_severity_says(alert: Any, config: Path) -> None:
     receivers = {
         Severity.PAGE: "page",
@@ -144,16 +144,19 @@ def test_secrets_are_named_by_their_files() -> None:
         assert KEY not in text
 
 
-def test_one_group_a_metric_of_a_contract() -> None:
+def test_one_group_a_metric_of_a_contract_and_one_a_condition() -> None:
     route = configuration()["route"]
-    assert route["group_by"] == ["alertname", "job", "contract", "metric"]
+    assert route["group_by"] == ["alertname", "condition", "job", "contract", "metric"]
     assert all("group_by" not in one for one in route["routes"])
 
 
-def test_all_breaches_are_known_by_name() -> None:
-    pages = {a.name for a in alerts(api.Settings()) if a.name.endswith("Breach")}
-    (muting,) = (one.while_ for one in declarations().inhibitions if "contract" in one.equal)
-    assert pages == set(muting)
+def test_what_mutes_and_is_muted_is_matched_by_its_name_or_its_condition() -> None:
+    muted = {
+        (*rule["source_matchers"], *rule["target_matchers"])
+        for rule in configuration()["inhibit_rules"]
+    }
+    assert ('alertname=~"SlicewatchBreach"', 'condition=~"drift"') in muted
+    assert ('condition=~"consumer_stuck"', 'condition=~"consumer_lag|labels_stale"') in muted
 
 
 @pytest.mark.parametrize(

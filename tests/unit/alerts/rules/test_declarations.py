@@ -15,7 +15,7 @@ import yaml
 
 import alerts.rules
 from alerts.rules import declarations
-from alerts.rules.declarations import Alert, Declarations, filled, schema, values
+from alerts.rules.declarations import Alert, Declarations, Severity, filled, schema, values
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
@@ -38,13 +38,13 @@ EXPORTED = {
 }
 """The values of labels that have a closed list of them."""
 
-named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.key)
 
 
 def everything(alert: Alert) -> str:
     """Its texts and its expression, filled in."""
     texts = (alert.expr, alert.summary, alert.description, *(f"<< {d} >>" for d in alert.details))
-    return filled("\n".join(texts), values(alert, Settings()))
+    return filled("\n".join(texts), values(Settings()))
 
 
 # Schema
@@ -88,8 +88,18 @@ def test_a_mistake_is_refused_with_its_place(mistake: dict[str, Any], place: str
 # Names
 
 
-def test_every_alert_is_declared_once() -> None:
-    assert len({alert.name for alert in ALERTS}) == len(ALERTS) == 48
+def test_a_team_has_few_alerts_to_know_and_every_case_has_a_key_of_its_own() -> None:
+    plain = {alert.name for alert in ALERTS if alert.only_with is None}
+    assert len(plain) == 15
+    assert {alert.name for alert in ALERTS} - plain == {"SlicewatchProbeFlips"}
+    assert len({alert.key for alert in ALERTS}) == len(ALERTS) == 45
+
+
+def test_what_needs_attention_wakes_nobody_and_says_its_condition() -> None:
+    attention = [alert for alert in ALERTS if alert.name == "SlicewatchNeedsAttention"]
+    assert len(attention) == 22
+    assert all(alert.condition for alert in attention)
+    assert {alert.severity for alert in attention} == {Severity.TICKET, Severity.INFO}
 
 
 @named
@@ -103,11 +113,9 @@ def test_every_text_and_every_selector_is_used() -> None:
     placed = set(re.findall(r"<< (\w+) >>", (FOLDER / "alerts.yaml").read_text()))
     placed |= {name for alert in ALERTS for name in alert.details}
     placed |= {name for alert in ALERTS for name in alert.choices}
-    placed |= {"status_url"} if any(alert.status for alert in ALERTS) else set()
     assert set(document.texts) <= placed
     used = set(re.findall(r"\$(\w+) \| query", "".join(map(everything, ALERTS))))
     assert used == set(document.selectors)
-    assert {alert.dashboard.key for alert in ALERTS if alert.dashboard} <= used
 
 
 @named
@@ -119,13 +127,16 @@ def test_values_of_labels_are_exported(alert: Alert) -> None:
         assert {one for found in matchers + compared for one in found.split("|")} <= known
 
 
-def test_every_template_of_a_runbook_belongs_to_an_alert() -> None:
-    pages = {path.name.removesuffix(".md.j2") for path in FOLDER.glob("runbooks/[!_]*")}
-    assert pages == {alert.runbook or alert.name for alert in ALERTS}
+def test_every_template_of_a_runbook_and_every_section_belongs_to_an_alert() -> None:
+    pages = {path.name.removesuffix(".md.j2"): path for path in FOLDER.glob("runbooks/[!_]*")}
+    assert set(pages) == {alert.name for alert in ALERTS}
+    for name, path in pages.items():
+        sections = set(re.findall(r"\{% block (\w+) %\}", path.read_text())) - {"text"}
+        assert sections == {a.condition for a in ALERTS if a.name == name and a.condition}
 
 
 def test_alerts_that_mute_or_are_muted_are_declared() -> None:
-    known = {alert.name for alert in ALERTS}
+    known = {alert.name for alert in ALERTS} | {alert.condition for alert in ALERTS}
     for one in declarations().inhibitions:
         assert bool(one.mute.about) != bool(one.mute.alerts)
         assert {*one.while_, *one.mute.alerts} <= known
