@@ -12,6 +12,7 @@ import numpy as np
 
 from consumers.cardinality import UnlistedValues
 from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Versions
+from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
 from monitor.core.counts.coding import Coding, CodingHistory
@@ -52,11 +53,10 @@ class RejectedError(ValueError):
 
 def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> Nested:
     try:
-        return decoder.decode(part)
+        return decode_tolerantly(decoder.decode, part)
     except msgspec.ValidationError:
         raise RejectedError("wrong_type", field) from None
     except (ValueError, RecursionError):
-        # Raw parts were only skipped until now: their UTF-8 is not checked yet.
         raise RejectedError("malformed_json", field) from None
 
 
@@ -213,6 +213,8 @@ class Coder:
                 rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
+        audit_p = min(audit_p, 1.0)
+        threshold = None if threshold is None else min(max(threshold, 0.0), 1.0)
         sent, version, dropped = self._check_nested(
             bytes(decision.attributes), bytes(decision.versions)
         )
@@ -319,20 +321,17 @@ class Coder:
         if any(text.endswith("\n") for text in texts):
             # The $ of the pattern lets a newline pass.
             raise RejectedError("invalid_value", "versions")
-        try:
-            unknown = unknown_names(part, Versions.__struct_fields__)
-        except ValueError:  # a name that is no UTF-8
-            raise RejectedError("malformed_json", "versions") from None
+        unknown = unknown_names(part, Versions.__struct_fields__)
         if unknown and self.rejects_unknown:
             raise RejectedError("unknown_field", "versions")
         return version, unknown
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
-        parts = [f"{name}={v}" for name, v in msgspec.structs.asdict(versions).items() if v]
+        parts = {name: v for name, v in msgspec.structs.asdict(versions).items() if v}
         if threshold is not None:
             # 0.0 and -0.0 are one key above, so they must have one text, whichever came first.
-            parts.append(f"threshold={threshold + 0.0!r}")
-        text = ",".join(parts)
+            parts["threshold"] = repr(threshold + 0.0)
+        text = atom_text(parts)
         if text not in self._versions and len(self._versions) >= self._max_versions:
             self.crowded = True
             self.turned_away += 1

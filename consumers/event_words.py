@@ -46,8 +46,8 @@ EXPECTED: Mapping[str, str] = {
     "signature": "text of 1 to 128 characters, or absent",
     "attributes": "an object of at most 4,096 bytes; each value is text of at most 200 characters,"
     " a number, true, false or null",
-    "versions": "an object with some of judge, rubric, policy and router: a letter or digit, then"
-    " letters, digits and _ . : + / -, at most 64 in all; or absent",
+    "versions": "an object with some of judge, rubric, policy and router, each of 1 to 128"
+    " printable characters, without a blank at its ends or _ as the first; or absent",
     "label_id": _ID,
     "version": "a whole number from 1 to 1,000,000",
     "ready": f"{_YES_NO}, or absent when the reviewer could not tell",
