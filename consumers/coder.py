@@ -12,6 +12,7 @@ import numpy as np
 
 from consumers.cardinality import UnlistedValues
 from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Versions
+from consumers.field_values import value_text
 from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
@@ -74,20 +75,6 @@ class _Content:
         self.meaning = meaning
         self.codes: dict[Detail, int] = {}
         self.keys = 0
-
-
-def value_text(value: str | float) -> str:
-    """Return the text by which an attribute's value is looked up; non-texts as JSON has them.
-
-    Example:
-        >>> [value_text(value) for value in ("chat", 7, 2.0, True)]
-        ['chat', '7', '2', 'true']
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(int(value)) if value == int(value) else repr(value)
 
 
 def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:

@@ -60,7 +60,7 @@ EXPECTED: Mapping[str, str] = {
 """Expected content of the fields of both events, in words that follow "expected"."""
 
 REASONS: Mapping[str, str] = {
-    "malformed_json": "is not JSON in UTF-8",
+    "malformed_json": "is not JSON in UTF-8, nor a row of CSV with a cell in each column",
     "malformed_avro": "is not what its schema says, or no Avro in the registry's wire format",
     "unknown_schema": "names a schema that the registry does not have, or that fits no event",
     "wrong_type": "is of the wrong kind",
@@ -144,7 +144,7 @@ def why(reason: str, field: str) -> str:
         'route is not an allowed value; expected one of auto_serve, human_review, \
 blocked_by_evidence'
         >>> why("malformed_json", "")
-        'the event is not JSON in UTF-8'
+        'the event is not JSON in UTF-8, nor a row of CSV with a cell in each column'
     """
     text = f"{field or 'the event'} {REASONS[reason]}"
     expected = EXPECTED.get(field)

@@ -24,8 +24,9 @@ from monitor.commands.check_labels import (
 )
 from monitor.commands.check_spans import span_lines
 from monitor.commands.console import console
+from monitor.commands.labelled import labelled_ids
 from monitor.commands.options import load_settings, settings_option
-from monitor.commands.replay import EXIT_UNREADABLE
+from monitor.commands.replay import EXIT_UNREADABLE, topic_and_path
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime
@@ -76,7 +77,7 @@ _RATE = 1_000  # decisions a second that memory is estimated for
     "files",
     multiple=True,
     metavar="FILE",
-    help="Check the events of a file instead: JSON lines (.gz too) of decisions or labels.",
+    help="Check the events of a file instead: decisions or labels, in any form replay reads.",
 )
 @click.option("--all", "every", is_flag=True, help="Also print the settings as they will be used.")
 def command(
@@ -114,16 +115,16 @@ def command(
     With --events it explains each line of a file that would not be counted, or perhaps not as it
     was meant: what is wrong, and what was expected. Then it shows what would be counted. Nothing is
     stored, and no content of an event is printed. As with replay, decisions=FILE or labels=FILE
-    says what a file contains.
+    says what a file contains; no key is needed.
     Exit code 1 when some events could not be counted.
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
-    settings = load_settings(path)
     if files:
-        _check_events(settings, files)
+        _check_events(load_settings(path, with_secrets=False), files)
         return
-    composition.event_mappings(settings)  # raises for mappings that cannot work
+    settings = load_settings(path)
+    composition.event_mappings(settings, frozenset())  # raises for mappings that cannot work
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
@@ -155,7 +156,8 @@ def _echo_labels(settings: Settings, assumed: AssumedTraffic) -> None:
 
 
 def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
-    check = EventCheck(settings, SystemClock().now())
+    labelled = labelled_ids([topic_and_path(name, settings) for name in files], settings)
+    check = EventCheck(settings, SystemClock().now(), labelled)
     for name in files:
         for line in check.lines(name):
             click.echo(line)

@@ -45,6 +45,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     help="Folder to write into.",
 )
 @click.option(
+    "-s",
     "--settings",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Settings whose [alerting], [links] and use cases are used; without it, the defaults.",

@@ -1,0 +1,246 @@
+"""Forms of log files: JSON lines, one JSON array, and CSV; each becomes messages, one a line.
+
+A form takes the lines of a file and returns as many messages, blank where a line has none, so that
+the number of a message is the number of its line. The elements of an array are numbered instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Protocol
+
+import msgspec
+
+from consumers.events import MAX_EVENTS_PER_MESSAGE
+from consumers.field_values import DIGITS, FRACTIONS, TIMES, TRUTHS, number_of
+from consumers.tolerance import BYTE_ORDER_MARK, decode_tolerantly
+from monitor.errors import SourceError
+
+MAX_ARRAY_BYTES = 128 << 20
+"""Longest array, which memory holds at once."""
+MAX_ROW_LINES = 10_000
+"""Most lines of one row: with more, a quote was never closed."""
+_UNREADABLE_ROW = b","
+"""A message that is no JSON, however tolerantly it is read: the row becomes a dead letter."""
+_FOREIGN: Sequence[tuple[bytes, str]] = (
+    (b"\x1f\x8b", "gzip on standard input"),
+    (b"PAR1", "Parquet"),
+    (b"PK\x03\x04", "a ZIP archive or an Excel workbook"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"(\xb5/\xfd", "Zstandard"),
+    (b"Obj\x01", "an Avro file"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_TABLES = (".csv", ".tsv", ".tab", ".psv")
+_COLUMN_NAMES = re.compile(rb"[\w .:/-]+([,;\t|][\w .:/-]*)+\Z")
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Form(Protocol):
+    """Form of a file: it turns lines into messages."""
+
+    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
+        """Return the messages of the next lines of the file; ``at_end`` says that none follow."""
+
+
+def without_mark(name: str, data: bytes) -> bytes:
+    """Return a file's first bytes without a byte-order mark.
+
+    Raises:
+        SourceError: it is a kind of file that we do not read.
+    """
+    for beginning, kind in _FOREIGN:
+        if data.startswith(beginning):
+            raise SourceError(
+                f"{name} is {kind}; save it as JSON lines or CSV in UTF-8, plain or as a .gz file"
+            )
+    return data.removeprefix(BYTE_ORDER_MARK)
+
+
+def form_of(name: str, first: bytes) -> Form:
+    """Return the form of a file, by its name and its first line that is not blank.
+
+    Raises:
+        SourceError: its first line begins a JSON object of several lines.
+    """
+    line = first.strip()
+    if name.lower().removesuffix(".gz").endswith(_TABLES) or _COLUMN_NAMES.match(line):
+        return CsvRows(name)
+    if line == b"{":
+        raise SourceError(
+            f"{name}: a JSON object over several lines; write one in each line, as jq -c . does"
+        )
+    return ArrayElements(name) if line[:1] == b"[" and not _is_message(line) else JsonLines()
+
+
+def _is_message(line: bytes) -> bool:
+    try:
+        return len(decode_tolerantly(_elements, line)) <= MAX_EVENTS_PER_MESSAGE
+    except (ValueError, RecursionError):
+        return False
+
+
+class JsonLines:
+    """Form with a message in each line."""
+
+    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
+        """Return the lines."""
+        return lines
+
+
+class ArrayElements:
+    """Form with one array, over any number of lines; each element is a message.
+
+    Args:
+        name: the file's name, for errors.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
+        """Return nothing before the end, and then all elements; lines that are no array stay.
+
+        Raises:
+            SourceError: the array is longer than memory should hold.
+        """
+        self._lines += lines
+        self._size += sum(map(len, lines))
+        if self._size > MAX_ARRAY_BYTES:
+            raise SourceError(
+                f"{self._name}: a JSON array of more than {MAX_ARRAY_BYTES >> 20} MiB; write its"
+                " elements as lines, as jq -c '.[]' does"
+            )
+        if not at_end:
+            return []
+        try:
+            return list(map(bytes, decode_tolerantly(_elements, b"\n".join(self._lines))))
+        except (ValueError, RecursionError):
+            return self._lines
+
+
+class CsvRows:
+    """Form with column names in the first line, then rows; a row becomes an object of its cells.
+
+    Empty cells, and columns without a name, are left out. Columns such as ``attributes.channel``
+    become nested objects, and cells of columns that are named like fields get their types.
+
+    Args:
+        name: the file's name, for errors.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._columns: list[_Column] | None = None
+        self._row: list[bytes] = []  # lines of a row whose end was not read yet
+        self._quotes = 0
+        self._number = 0
+
+    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
+        """Return a message for the first line of each row that is complete, else blank ones.
+
+        Raises:
+            SourceError: the first row names no columns, or a quote is never closed.
+        """
+        return list(chain.from_iterable(map(self._next, lines))) + (
+            self._finished() if at_end and self._row else []
+        )
+
+    def _next(self, line: bytes) -> list[bytes]:
+        self._number += 1
+        self._row.append(line)
+        self._quotes += line.count(b'"')
+        if self._quotes % 2 == 0:
+            return self._finished()
+        if len(self._row) > MAX_ROW_LINES:
+            first = self._number - MAX_ROW_LINES
+            raise SourceError(f"{self._name}: a quote in line {first} is never closed; close it")
+        return []
+
+    def _finished(self) -> list[bytes]:
+        lines, self._row, self._quotes = self._row, [], 0
+        text = b"\n".join(lines).decode("utf-8", "surrogateescape").removesuffix("\r")
+        return [self._message(text) if text.strip() else b""] + [b""] * (len(lines) - 1)
+
+    def _message(self, text: str) -> bytes:
+        try:
+            cells = _cells(text)
+        except csv.Error:
+            return _UNREADABLE_ROW
+        if self._columns is None:
+            self._columns = [_Column(name) for name in self._checked_names(cells)]
+            return b""
+        if len(cells) != len(self._columns):
+            return _UNREADABLE_ROW
+        row: dict[str, object] = {}
+        for column, cell in zip(self._columns, cells, strict=True):
+            if cell and column.name:
+                column.put(row, cell)
+        return json.dumps(row).encode() if row else b""
+
+    def _checked_names(self, cells: Sequence[str]) -> list[str]:
+        names = [cell.strip() for cell in cells]
+        for separator, words in _OTHER_SEPARATORS.items():
+            if len(names) == 1 and separator in names[0]:
+                raise SourceError(
+                    f"{self._name}: its columns are separated by {words}; save it with commas"
+                )
+        for name in names:
+            if name and names.count(name) > 1:
+                first = names.index(name) + 1
+                second = names.index(name, first) + 1
+                raise SourceError(
+                    f"{self._name}: columns {first} and {second} have one name; rename one"
+                )
+        return names
+
+
+class _Column:
+    """Column of a CSV file: its name, and where and how its cells go into a row's object."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        outer, _, self._inner = name.partition(".")
+        self._outer = outer if outer in ("attributes", "versions") and self._inner else ""
+        self._typed = _typing_of(name)
+
+    def put(self, row: dict[str, object], cell: str) -> None:
+        """Put a cell into the object of its row."""
+        if self._outer:
+            part = row.setdefault(self._outer, {})
+            if isinstance(part, dict):
+                part[self._inner] = cell
+        else:
+            row[self.name] = self._typed(cell)
+
+
+def _typing_of(name: str) -> Callable[[str], object]:
+    """Return how a column's cells are typed: only what can mean nothing else becomes no text."""
+    if name in TRUTHS:
+        return lambda cell: {"true": True, "false": False}.get(cell.strip().lower(), cell)
+    if name in FRACTIONS or name == "version":
+        return lambda cell: cell if (number := number_of(cell)) is None else number
+    if name in TIMES:
+        return lambda cell: int(cell) if cell.isdecimal() and len(cell) <= DIGITS else cell
+    return lambda cell: cell
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error:
+        limit = csv.field_size_limit(len(text))  # a long cell, which perhaps nobody reads
+        try:
+            return next(csv.reader([text], strict=True))
+        finally:
+            csv.field_size_limit(limit)
