@@ -31,10 +31,10 @@ _TRUTH_BY_TEXT = {
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\Z")
 _DIGITS_OF_DATES = (8, 14)
 """Digits of 20260601 and 20260601100500, which would be read as another moment."""
-LARGEST = 1e18
+LARGEST = 1e19
 """Numbers below it fit a machine word, and no unit of time makes them infinite."""
-DIGITS = 18
-"""Digits that a machine word holds whatever they are."""
+DIGITS = 19
+"""Most digits of a whole number in text: nanoseconds have as many."""
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
 
 

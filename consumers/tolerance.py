@@ -45,7 +45,7 @@ def repaired(message: bytes) -> bytes:
     r"""Return the message with ``[]`` for values that are no JSON, and without a byte-order mark.
 
     Example:
-        >>> repaired(rb'{"a": NaN, "b": -Infinity, "c": "\\ud83d", "NaN": "ok"}')
+        >>> repaired(rb'{"a": NaN, "b": -Infinity, "c": "\ud83d", "NaN": "ok"}')
         b'{"a": [], "b": [], "c": [], "NaN": "ok"}'
     """
     return _TOKEN.sub(_repaired_token, message.removeprefix(BYTE_ORDER_MARK))
