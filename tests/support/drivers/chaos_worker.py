@@ -35,6 +35,7 @@ import sqlalchemy as sa
 from stepped_clock import SteppedClock
 
 from monitor.cli import main
+from monitor.store import database
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 
@@ -163,11 +164,7 @@ def _let_through(statement: str) -> str:
 
 
 def _limit_idling(milliseconds: str) -> None:
-    def limit(connection: Any, _record: object) -> None:
-        connection.execute(f"SET idle_in_transaction_session_timeout = {int(milliseconds)}")
-        connection.commit()
-
-    sa.event.listen(sa.Engine, "connect", limit)
+    database._SERVER_OPTIONS["idle_in_transaction_session_timeout"] = f"{int(milliseconds)}ms"
 
 
 def _tell_client_log(path: str) -> None:
