@@ -15,7 +15,7 @@ from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Ver
 from consumers.field_values import value_text
 from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
-from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
+from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id, escaped
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.flushes import Dictionary
 
@@ -314,11 +314,12 @@ class Coder:
         return version, unknown
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
-        parts = {name: v for name, v in msgspec.structs.asdict(versions).items() if v}
+        named = msgspec.structs.asdict(versions).items()
+        parts = [f"{name}={escaped(v)}" for name, v in named if v]
         if threshold is not None:
             # 0.0 and -0.0 are one key above, so they must have one text, whichever came first.
-            parts["threshold"] = repr(threshold + 0.0)
-        text = atom_text(parts)
+            parts.append(f"threshold={threshold + 0.0!r}")
+        text = ",".join(parts)
         if text not in self._versions and len(self._versions) >= self._max_versions:
             self.crowded = True
             self.turned_away += 1

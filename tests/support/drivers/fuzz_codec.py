@@ -36,7 +36,7 @@ from consumers.field_values import value_text
 from consumers.probe_signing import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
 from consumers.tolerance import BYTE_ORDER_MARK, decode_tolerantly
-from monitor.core.counts.cells import OTHER, Route, Stratum, atom_text, content_id
+from monitor.core.counts.cells import OTHER, Route, Stratum, content_id, escaped
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.flushes import DeadLetter
@@ -272,7 +272,7 @@ def _cell(decision: Decision) -> int:
     parts = {"judge": v.judge, "rubric": v.rubric, "policy": v.policy, "router": v.router}
     if decision.threshold is not None:
         parts["threshold"] = repr(min(max(0.0, decision.threshold), 1.0))
-    version = atom_text({name: text for name, text in parts.items() if text is not None})
+    version = ",".join(f"{name}={escaped(text)}" for name, text in parts.items() if text)
     stratum = Stratum(
         Route[decision.route.upper()],
         CODING.band(_clamped(decision.judge_score)),

@@ -75,7 +75,7 @@ def test_a_cell_is_content() -> None:
     read = read_all(reader, records(dump(event(audit_p=0.6))))[0]
     (cell,) = coder.cells(read.codes, read.bands, read.ts).tolist()
     atom = content_id("channel=chat,release=j1")
-    version = content_id("judge=j1,policy=p1,router=t1,rubric=r1,threshold=0.7")
+    version = content_id("judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.7")
     stratum = Stratum(Route.AUTO_SERVE, 1, 1).code
     assert cell == content_id(f"{atom}/{version}/{stratum}")
     assert coder.dictionary.cells == {cell: (atom, version, stratum)}
@@ -228,7 +228,7 @@ def test_negative_zero_is_no_version_of_its_own() -> None:
         reader, coder = codec()
         count(reader, coder, event(threshold=first), event(threshold=second))
         texts.append(sorted(coder.dictionary.versions.values()))
-    assert texts[0] == texts[1] == ["judge=j1,policy=p1,router=t1,rubric=r1,threshold=0.0"]
+    assert texts[0] == texts[1] == ["judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.0"]
 
 
 def test_versions_beyond_the_cap_are_other() -> None:
