@@ -65,7 +65,7 @@ class EventCheck:
         self, settings: Settings, now: int, labelled: frozenset[str] = frozenset()
     ) -> None:
         self._settings = composition.as_history(settings)
-        self._labelled = labelled
+        self._requested = labelled
         self._now = now
         self._decided: set[str] = set()
         self._labelled: list[str] = []
@@ -79,7 +79,7 @@ class EventCheck:
         """
         topic, path = topic_and_path(name, self._settings)
         of_decisions = topic == self._settings.stream.decisions_topic
-        check = _FileCheck(self._settings, path, of_decisions, self._now, self._labelled)
+        check = _FileCheck(self._settings, path, of_decisions, self._now, self._requested)
         yield from check.lines()
         (self._decided.update if of_decisions else self._labelled.extend)(check.ids)
         self.bad += check.bad

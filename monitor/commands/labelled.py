@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 
 import msgspec
 
@@ -51,12 +52,9 @@ def labelled_ids(topics_and_paths: Sequence[tuple[str, str]], settings: Settings
 def _labels(path: str, settings: Settings) -> Iterator[_Judged]:
     """Yield the labels of a file; those that nobody can read are reported when they are counted."""
     mapping = composition.event_mappings(settings, frozenset())[1]
-    file = LineFile(path)
-    while not file.ended:
-        for line in file.read():
-            try:
-                label = decode_tolerantly(_decode, mapping(line) if mapping else line)
-            except (ValueError, RecursionError):
-                continue
-            yield from label if isinstance(label, list) else [label]
-    file.close()
+    with closing(LineFile(path)) as file:
+        while not file.ended:
+            for line in file.read():
+                with suppress(ValueError, RecursionError):
+                    label = decode_tolerantly(_decode, mapping(line) if mapping else line)
+                    yield from label if isinstance(label, list) else [label]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -195,9 +196,8 @@ def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
 
 def _holds_labels(name: str) -> bool:
     """Return True when the first event of a file is a label; refuse a line that is no event."""
-    file = LineFile(name)
-    first = file.first()
-    file.close()
+    with closing(LineFile(name)) as file:
+        first = file.first()
     try:
         event = decode_tolerantly(msgspec.json.decode, first)
         event = event[0] if isinstance(event, list) else event
