@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from monitor.errors import SourceError
 MAX_ARRAY_BYTES = 128 << 20
 """Longest array, which memory holds at once."""
 MAX_ROW_LINES = 10_000
-"""Most lines of one row: with more, a quote was never closed."""
+"""Most lines of one row: with more, a quote was never closed, and each line is a row."""
 _UNREADABLE_ROW = b","
 """A message that is no JSON, however tolerantly it is read: the row becomes a dead letter."""
 _FOREIGN: Sequence[tuple[bytes, str]] = (
@@ -41,14 +41,12 @@ _FOREIGN: Sequence[tuple[bytes, str]] = (
 _TABLES = (".csv", ".tsv", ".tab", ".psv")
 _COLUMN_NAMES = re.compile(rb"[\w .:/-]+([,;\t|][\w .:/-]*)+\Z")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_NESTED = ("attributes", "versions")
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Form(Protocol):
-    """Form of a file: it turns lines into messages."""
-
-    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
-        """Return the messages of the next lines of the file; ``at_end`` says that none follow."""
+Form = Callable[[list[bytes], bool], list[bytes]]
+"""Turns the next lines of a file into messages; the second argument says that none follow."""
 
 
 def without_mark(name: str, data: bytes) -> bytes:
@@ -73,12 +71,14 @@ def form_of(name: str, first: bytes) -> Form:
     """
     line = first.strip()
     if name.lower().removesuffix(".gz").endswith(_TABLES) or _COLUMN_NAMES.match(line):
-        return CsvRows(name)
+        return CsvRows(name).messages
     if line == b"{":
         raise SourceError(
             f"{name}: a JSON object over several lines; write one in each line, as jq -c . does"
         )
-    return ArrayElements(name) if line[:1] == b"[" and not _is_message(line) else JsonLines()
+    if line[:1] == b"[" and not _is_message(line):
+        return ArrayElements(name).messages
+    return lambda lines, at_end: lines
 
 
 def _is_message(line: bytes) -> bool:
@@ -86,14 +86,6 @@ def _is_message(line: bytes) -> bool:
         return len(decode_tolerantly(_elements, line)) <= MAX_EVENTS_PER_MESSAGE
     except (ValueError, RecursionError):
         return False
-
-
-class JsonLines:
-    """Form with a message in each line."""
-
-    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
-        """Return the lines."""
-        return lines
 
 
 class ArrayElements:
@@ -141,55 +133,56 @@ class CsvRows:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._columns: list[_Column] | None = None
+        self._columns: list[str] | None = None
         self._row: list[bytes] = []  # lines of a row whose end was not read yet
         self._quotes = 0
-        self._number = 0
 
     def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
         """Return a message for the first line of each row that is complete, else blank ones.
 
         Raises:
-            SourceError: the first row names no columns, or a quote is never closed.
+            SourceError: the first row names no columns.
         """
         return list(chain.from_iterable(map(self._next, lines))) + (
             self._finished() if at_end and self._row else []
         )
 
     def _next(self, line: bytes) -> list[bytes]:
-        self._number += 1
         self._row.append(line)
         self._quotes += line.count(b'"')
-        if self._quotes % 2 == 0:
-            return self._finished()
-        if len(self._row) > MAX_ROW_LINES:
-            first = self._number - MAX_ROW_LINES
-            raise SourceError(f"{self._name}: a quote in line {first} is never closed; close it")
-        return []
+        is_open = self._quotes % 2 == 1 and len(self._row) < MAX_ROW_LINES
+        return [] if is_open else self._finished()
 
     def _finished(self) -> list[bytes]:
         lines, self._row, self._quotes = self._row, [], 0
-        text = b"\n".join(lines).decode("utf-8", "surrogateescape").removesuffix("\r")
-        return [self._message(text) if text.strip() else b""] + [b""] * (len(lines) - 1)
+        message = self._message(b"\n".join(lines))
+        if message == _UNREADABLE_ROW and len(lines) > 1:
+            return list(map(self._message, lines))  # a quote was a sign of inches, say
+        return [message] + [b""] * (len(lines) - 1)
 
-    def _message(self, text: str) -> bytes:
+    def _message(self, row_bytes: bytes) -> bytes:
+        text = row_bytes.decode("utf-8", "surrogateescape").removesuffix("\r")
+        if not text.strip():
+            return b""
         try:
             cells = _cells(text)
         except csv.Error:
-            return _UNREADABLE_ROW
+            cells = []
         if self._columns is None:
-            self._columns = [_Column(name) for name in self._checked_names(cells)]
+            self._columns = self._checked_names(cells)
             return b""
         if len(cells) != len(self._columns):
             return _UNREADABLE_ROW
-        row: dict[str, object] = {}
-        for column, cell in zip(self._columns, cells, strict=True):
-            if cell and column.name:
-                column.put(row, cell)
+        row: dict[str, Any] = {}
+        for name, cell in zip(self._columns, cells, strict=True):
+            if cell:
+                _put(row, name, cell)
         return json.dumps(row).encode() if row else b""
 
     def _checked_names(self, cells: Sequence[str]) -> list[str]:
         names = [cell.strip() for cell in cells]
+        if not names:
+            raise SourceError(f"{self._name}: its first row is no CSV; name the columns there")
         for separator, words in _OTHER_SEPARATORS.items():
             if len(names) == 1 and separator in names[0]:
                 raise SourceError(
@@ -205,34 +198,25 @@ class CsvRows:
         return names
 
 
-class _Column:
-    """Column of a CSV file: its name, and where and how its cells go into a row's object."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        outer, _, self._inner = name.partition(".")
-        self._outer = outer if outer in ("attributes", "versions") and self._inner else ""
-        self._typed = _typing_of(name)
-
-    def put(self, row: dict[str, object], cell: str) -> None:
-        """Put a cell into the object of its row."""
-        if self._outer:
-            part = row.setdefault(self._outer, {})
-            if isinstance(part, dict):
-                part[self._inner] = cell
-        else:
-            row[self.name] = self._typed(cell)
+def _put(row: dict[str, Any], name: str, cell: str) -> None:
+    """Put a cell that is not empty into the object of its row, by the name of its column."""
+    outer, _, inner = name.partition(".")
+    if inner and outer in _NESTED:
+        part = row.setdefault(outer, {})
+        if isinstance(part, dict):  # else there is a column of that name, too
+            part[inner] = cell
+    elif name:
+        row[name] = _typed(name, cell)
 
 
-def _typing_of(name: str) -> Callable[[str], object]:
-    """Return how a column's cells are typed: only what can mean nothing else becomes no text."""
+def _typed(name: str, cell: str) -> object:
+    """Return a cell by its column's name: only what can mean nothing else becomes no text."""
     if name in TRUTHS:
-        return lambda cell: {"true": True, "false": False}.get(cell.strip().lower(), cell)
-    if name in FRACTIONS or name == "version":
-        return lambda cell: cell if (number := number_of(cell)) is None else number
+        return {"true": True, "false": False}.get(cell.strip().lower(), cell)
     if name in TIMES:
-        return lambda cell: int(cell) if cell.isdecimal() and len(cell) <= DIGITS else cell
-    return lambda cell: cell
+        return int(cell) if cell.isdecimal() and len(cell) <= DIGITS else cell
+    number = number_of(cell) if name in FRACTIONS or name == "version" else None
+    return cell if number is None else number
 
 
 def _cells(text: str) -> list[str]:

@@ -139,7 +139,7 @@ class LineFile:
             if not first and not self._at_end:
                 return lines
             self._form = form_of(self.name, first)
-        return self._form.messages(lines, self._at_end)
+        return self._form(lines, self._at_end)
 
     def _split(self, data: bytes) -> list[bytes]:
         if not data:

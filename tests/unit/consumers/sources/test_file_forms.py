@@ -30,6 +30,10 @@ def numbered(path: Path) -> dict[int, Any]:
     return {number: json.loads(line) for number, line in enumerate(lines_of(path), 1) if line}
 
 
+def numbered_or_bad(path: Path) -> list[Any]:
+    return [None if line == b"," else json.loads(line) for line in lines_of(path) if line]
+
+
 def lines_of(path: Path) -> list[bytes]:
     lines: list[bytes] = []
     with closing(LineFile(str(path))) as file:
@@ -105,6 +109,18 @@ def test_a_long_cell_that_nobody_reads_loses_no_row(tmp_path: Path) -> None:
     assert csv.field_size_limit() == 131_072
 
 
+def test_quotes_that_quote_nothing_lose_no_row(tmp_path: Path) -> None:
+    rows = [b"id,screen", b'1,13"', b"2,x", b'3,"never closed', *[b"4,y"] * (MAX_ROW_LINES + 1)]
+    read = numbered_or_bad(written(tmp_path / "a.csv", b"\n".join(rows)))
+    assert read[:3] == [{"id": "1", "screen": '13"'}, {"id": "2", "screen": "x"}, None]
+    assert read[3:] == [{"id": "4", "screen": "y"}] * (MAX_ROW_LINES + 1)
+
+
+def test_a_whole_beside_its_parts_is_no_failure(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"attributes,attributes.channel\nx,chat\n")
+    assert numbered(path) == {2: {"attributes": "x"}}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
@@ -116,7 +132,7 @@ def test_a_long_cell_that_nobody_reads_loses_no_row(tmp_path: Path) -> None:
         ("a.tsv", b"id\troute\n1\tx\n", "its columns are separated by tabs; save it with commas"),
         ("a.log", b"id|route\n1|x\n", "its columns are separated by bars; save it with commas"),
         ("a.csv", b"id,route,id\n1,x,2\n", "columns 1 and 3 have one name; rename one"),
-        ("a.csv", b'id\n"' + b"\n" * 10_002, "a quote in line 2 is never closed; close it"),
+        ("a.csv", b'"id\n', "its first row is no CSV; name the columns there"),
         (
             "a.json",
             b'{\n  "id": 1\n}\n',
