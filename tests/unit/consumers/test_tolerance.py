@@ -155,6 +155,59 @@ def test_other_names_of_versions_are_refused(name: str) -> None:
     assert [field for _, field in refused] == ["versions"]
 
 
+def _escaped(text: str) -> bytes:
+    return b'"' + b"".join(b"\\u%04X" % ord(character) for character in text) + b'"'
+
+
+TEXTS = st.sampled_from(
+    [
+        lambda text: json.dumps(text).encode(),  # Python, PHP: ASCII alone
+        lambda text: json.dumps(text, ensure_ascii=False).encode(),  # Go, Rust, JavaScript
+        lambda text: json.dumps(text).replace("/", "\\/").encode(),  # PHP
+        _escaped,  # .NET and Java may escape whatever they like
+    ]
+)
+NUMBERS = {
+    0.9: [b"0.9", b"9e-1", b"0.90", b"90E-2", b"0.9000000000000000222"],
+    1.0: [b"1", b"1.0", b"1E+0", b"10e-1"],
+}
+MOMENTS = [
+    b'"2026-06-01T10:05:00Z"', b'"2026-06-01T10:05:00.000Z"', b'"2026-06-01T10:05:00+00:00"',
+    b'"2026-06-01T12:05:00.000000000+02:00"', b'"2026-06-01t10:05:00z"', b"1780308300000",
+    b'"2026-06-01 10:05:00+0000"', b'"2026-06-01T10:05:00.0000001Z"',
+]  # fmt: skip
+
+
+@given(st.data())
+def test_an_event_means_the_same_whoever_wrote_it(data: st.DataObject) -> None:
+    draw, style = data.draw, data.draw(TEXTS)
+    space = draw(st.sampled_from([b"", b" ", b"\n  ", b"\t", b"\r\n"]))
+
+    def value_of(value: object) -> bytes:
+        if isinstance(value, dict):
+            return object_of([(style(name), value_of(part)) for name, part in value.items()])
+        if isinstance(value, str):
+            return bytes(style(value))
+        is_number = isinstance(value, float)
+        return draw(st.sampled_from(NUMBERS[value])) if is_number else json.dumps(value).encode()
+
+    def object_of(pairs: list[tuple[bytes, bytes]]) -> bytes:
+        ordered = draw(st.permutations(pairs))
+        inside = (b"," + space).join(name + space + b":" + space + value for name, value in ordered)
+        return b"{" + space + inside + space + b"}"
+
+    event = DECISION | {"audit_p": 1.0, "threshold": 1.0, "attributes": {"channel": "S\u00e3o/P"}}
+    pairs = [(style(name), value_of(event[name])) for name in event if name != "decided_at"]
+    pairs.append((style("decided_at"), draw(st.sampled_from(MOMENTS))))
+    pairs += [(style(f"extra {i}"), draw(st.sampled_from(CARELESS))) for i in range(2)]
+    written, refused = read(object_of(pairs))
+    plain, _ = read(json.dumps(event).encode())
+    assert refused == []
+    assert written.texts == plain.texts
+    for column in ("ts", "codes", "scores", "bands", "requested", "below"):
+        assert getattr(written, column).tolist() == getattr(plain, column).tolist(), column
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(st.characters()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
