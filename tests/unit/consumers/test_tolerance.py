@@ -230,5 +230,5 @@ def test_what_is_json_is_not_touched_and_what_python_writes_is_read(content: Any
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_repair_fail(message: bytes) -> None:
     once = repaired(message)
-    assert len(once) <= len(message) + message.count(b":") * 3
+    assert len(once) <= len(message) + message.count(b":") * 3 + 1  # an open quote is one byte
     assert isinstance(once, bytes)

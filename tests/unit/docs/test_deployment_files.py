@@ -104,7 +104,7 @@ def test_the_image_installs_what_the_project_requires_and_by_hash() -> None:
     extras = project["optional-dependencies"]
     required = [*project["dependencies"], *extras["avro"], *extras["postgresql"]]
     for requirement in map(Requirement, [*required, *extras["librdkafka"]]):
-        version = locked.get(canonicalize_name(requirement.name))
+        version = locked[canonicalize_name(requirement.name)]
         assert version in requirement.specifier, f"{requirement}: run make lock"
 
 
