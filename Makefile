@@ -21,7 +21,7 @@ SEEDS ?=
 SEED ?=
 ARGS ?=
 
-.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary mutants bench bench-check bench-detection bench-incidents bench-labels clean
+.PHONY: help demo test test-all test-rest lint docs lock dist sbom try-wheel fuzz chaos soak adversary mutants bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ lint: $(VENV)/.installed-test  ## run ruff, mypy --strict (tests too) and the ch
 docs: $(VENV)/.installed-test  ## build the documentation as a site into build/site [ARGS=...]
 	@$(BIN)/mkdocs build --quiet --strict --config-file deploy/mkdocs.yml --site-dir $(abspath build/site) $(ARGS)
 	@echo "== build/site/index.html"
+
+lock:  ## renew requirements.lock, what the image installs, with hashes
+	@python3 -m venv build/lock && build/lock/bin/pip --disable-pip-version-check --quiet install 'uv>=0.9,<1'
+	@build/lock/bin/uv pip compile --quiet --universal --upgrade --generate-hashes --custom-compile-command "make lock" \
+	  --extra avro --extra postgresql --extra librdkafka --output-file requirements.lock pyproject.toml
 
 dist: $(VENV)/.installed-test  ## build sdist and wheel into dist
 	@rm -rf dist

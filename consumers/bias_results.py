@@ -16,6 +16,7 @@ from consumers.coder import RejectedError
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_words import reason_and_field
 from consumers.events import BiasResult
+from consumers.tolerance import decode_tolerantly
 from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
 from monitor.records import RecordBatch
@@ -66,7 +67,7 @@ class BiasResults:
 
     def _read(self, value: bytes, today: int) -> BiasScore:
         try:
-            result = _decode(value)
+            result = decode_tolerantly(_decode, value)
         except (ValueError, RecursionError) as error:
             cause, field = reason_and_field(error)
             reason = "malformed_json" if cause == "malformed_json" else "invalid_value"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import accumulate, chain, repeat
 from types import NoneType
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,7 @@ from consumers.event_words import reason_and_field
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
 from consumers.mapping import EventMapping
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
+from consumers.tolerance import BYTE_ORDER_MARK, decode_tolerantly
 from consumers.unknown_fields import (
     KnownFields,
     UnknownFields,
@@ -177,8 +179,8 @@ class Reader(Generic[Event]):
             return []  # a tombstone has no event
         parts: Sequence[bytes | msgspec.Raw] = [value]
         try:
-            if value.lstrip()[:1] == b"[":
-                parts = self._decode_raw(value)
+            if value.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"[":
+                parts = decode_tolerantly(self._decode_raw, value)
         except (ValueError, RecursionError) as error:
             dead_letters.refuse(offset, 0, *reason_and_field(error))
             return []
@@ -188,12 +190,13 @@ class Reader(Generic[Event]):
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):
             try:
-                events.append((item, self._decode_one_event(bytes(part), unknown)))
+                event = decode_tolerantly(partial(self._decode_one_event, unknown), bytes(part))
+                events.append((item, event))
             except (ValueError, RecursionError) as error:
                 dead_letters.refuse(offset, item, *reason_and_field(error))
         return events
 
-    def _decode_one_event(self, part: bytes, unknown: Counter[str]) -> Event:
+    def _decode_one_event(self, unknown: Counter[str], part: bytes) -> Event:
         """Decode one event from JSON; add the names of its unknown fields to ``unknown``."""
         if self._rejects:
             return self._decode_one(part)
@@ -338,7 +341,7 @@ class DecisionCodec:
         events, n = decoded.events, len(decoded.events)
         ts = _micros([event.decided_at for event in events])
         probes = self._judged(events, codes, ts)
-        scores = np.array([event.judge_score for event in events], np.float64)
+        scores = np.array([event.judge_score for event in events], np.float64).clip(0, 1)
         bands = np.searchsorted(self._edges, scores, side="right")
         return DecodedDecisions(
             texts=_texts([event.decision_id for event in events]),

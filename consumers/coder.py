@@ -12,8 +12,10 @@ import numpy as np
 
 from consumers.cardinality import UnlistedValues
 from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Versions
+from consumers.field_values import value_text
+from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
-from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
+from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id, escaped
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.flushes import Dictionary
 
@@ -54,11 +56,10 @@ class RejectedError(ValueError):
 
 def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> Nested:
     try:
-        return decoder.decode(part)
+        return decode_tolerantly(decoder.decode, part)
     except msgspec.ValidationError:
         raise RejectedError("wrong_type", field) from None
     except (ValueError, RecursionError):
-        # Raw parts were only skipped until now: their UTF-8 is not checked yet.
         raise RejectedError("malformed_json", field) from None
 
 
@@ -76,20 +77,6 @@ class _Content:
         self.meaning = meaning
         self.codes: dict[Detail, int] = {}
         self.keys = 0
-
-
-def value_text(value: str | float) -> str:
-    """Return the text by which an attribute's value is looked up; non-texts as JSON has them.
-
-    Example:
-        >>> [value_text(value) for value in ("chat", 7, 2.0, True)]
-        ['chat', '7', '2', 'true']
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(int(value)) if value == int(value) else repr(value)
 
 
 def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
@@ -215,6 +202,8 @@ class Coder:
                 rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
+        audit_p = min(audit_p, 1.0)
+        threshold = None if threshold is None else min(max(threshold, 0.0), 1.0)
         sent, version, dropped = self._check_nested(
             bytes(decision.attributes), bytes(decision.versions)
         )
@@ -321,16 +310,14 @@ class Coder:
         if any(text.endswith("\n") for text in texts):
             # The $ of the pattern lets a newline pass.
             raise RejectedError("invalid_value", "versions")
-        try:
-            unknown = unknown_names(part, Versions.__struct_fields__)
-        except ValueError:  # a name that is no UTF-8
-            raise RejectedError("malformed_json", "versions") from None
+        unknown = unknown_names(part, Versions.__struct_fields__)
         if unknown and self.rejects_unknown:
             raise RejectedError("unknown_field", "versions")
         return version, unknown
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
-        parts = [f"{name}={v}" for name, v in msgspec.structs.asdict(versions).items() if v]
+        named = msgspec.structs.asdict(versions).items()
+        parts = [f"{name}={escaped(v)}" for name, v in named if v]
         if threshold is not None:
             # 0.0 and -0.0 are one key above, so they must have one text, whichever came first.
             parts.append(f"threshold={threshold + 0.0!r}")

@@ -46,8 +46,8 @@ EXPECTED: Mapping[str, str] = {
     "signature": "text of 1 to 128 characters, or absent",
     "attributes": "an object of at most 4,096 bytes; each value is text of at most 200 characters,"
     " a number, true, false or null",
-    "versions": "an object with some of judge, rubric, policy and router: a letter or digit, then"
-    " letters, digits and _ . : + / -, at most 64 in all; or absent",
+    "versions": "an object with some of judge, rubric, policy and router, each of 1 to 128"
+    " printable characters, without a blank at its ends or _ as the first; or absent",
     "label_id": _ID,
     "version": "a whole number from 1 to 1,000,000",
     "ready": f"{_YES_NO}, or absent when the reviewer could not tell",
@@ -60,7 +60,7 @@ EXPECTED: Mapping[str, str] = {
 """Expected content of the fields of both events, in words that follow "expected"."""
 
 REASONS: Mapping[str, str] = {
-    "malformed_json": "is not JSON in UTF-8",
+    "malformed_json": "is not JSON in UTF-8, nor a row of CSV with a cell in each column",
     "malformed_avro": "is not what its schema says, or no Avro in the registry's wire format",
     "unknown_schema": "names a schema that the registry does not have, or that fits no event",
     "wrong_type": "is of the wrong kind",
@@ -144,7 +144,7 @@ def why(reason: str, field: str) -> str:
         'route is not an allowed value; expected one of auto_serve, human_review, \
 blocked_by_evidence'
         >>> why("malformed_json", "")
-        'the event is not JSON in UTF-8'
+        'the event is not JSON in UTF-8, nor a row of CSV with a cell in each column'
     """
     text = f"{field or 'the event'} {REASONS[reason]}"
     expected = EXPECTED.get(field)

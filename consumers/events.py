@@ -16,7 +16,11 @@ from msgspec import Meta, Struct
 MAX_EVENTS_PER_MESSAGE = 10_000
 MAX_NESTED_BYTES = 4_096
 """Most bytes of attributes, and of versions, as JSON: no allow-listed set is longer."""
-VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$"
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+VERSION_PATTERN = rf"^[^\s_{_UNSEEN}]([^{_UNSEEN}]{{0,126}}[^\s{_UNSEEN}])?$"
+"""Printable text as vendors name models; our own names, such as __other__, begin with _."""
+ROUNDING = 1e-6
+"""Most by which rounding moves a score or probability out of [0, 1]; it is clamped when read."""
 
 EARLIEST_MILLIS, LATEST_MILLIS = 100_000_000_000, 253_402_300_799_999
 """1973 to 9999: seconds or microseconds since 1970 are outside, so they cannot be mistaken."""
@@ -35,8 +39,12 @@ Identifier = Name | WholeNumber
 HashedId = Annotated[str, Meta(min_length=1, max_length=128)]
 HashedIdentifier = HashedId | WholeNumber
 VersionName = Annotated[str, Meta(pattern=VERSION_PATTERN)]
-UnitInterval = Annotated[float, Meta(ge=0, le=1)]
-Probability = Annotated[float, Meta(gt=0, le=1)]
+UnitInterval = Annotated[
+    float, Meta(ge=-ROUNDING, le=1 + ROUNDING, description="From 0 to 1, but for rounding.")
+]
+Probability = Annotated[
+    float, Meta(gt=0, le=1 + ROUNDING, description="Above 0 and up to 1, but for rounding.")
+]
 AttributeValue = Annotated[str, Meta(max_length=200)] | int | float | bool | None
 DimensionName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
 SetName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$")]

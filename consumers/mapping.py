@@ -8,21 +8,28 @@ Source: RFC 6901 (JSON pointers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, Literal, get_args
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from consumers.events import Decision, Label, Versions
+from consumers.events import Decision, Label, RouteName, Versions
+from consumers.field_values import FRACTIONS, TimeForm, reader_of, text_of
+from consumers.tolerance import repaired
 from monitor.errors import SettingsError
+from monitor.settings.problems import Problems
+from monitor.settings.sections import DecisionMappingSettings, EventMappingSettings
 
 ABSENT = msgspec.UNSET
-TimeUnit = Literal["milliseconds", "seconds", "microseconds"]
+Kind = Literal["decisions", "labels"]
 
-_MILLIS: Mapping[TimeUnit, float] = {"milliseconds": 1.0, "seconds": 1e3, "microseconds": 1e-3}
-_TIMES = ("decided_at", "labelled_at")
 _NESTED = ("attributes", "versions")
+_LONGEST_DIGITS = 300  # longer ones are no finite number
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -33,12 +40,14 @@ class _Place:
 
     Attributes:
         path: names and indices; None when the log has no place for it.
-        texts: meanings of the log's texts.
+        texts: meanings of the log's texts, numbers and truths, by their text.
+        read: turns any other value into one of the field.
         constant: value where the log has none; absent when there is no constant.
     """
 
     path: tuple[str, ...] | None
-    texts: Mapping[str, Any]
+    texts: Mapping[str, Any] = field(default_factory=dict)
+    read: Callable[[Any], Any] = lambda value: value
     constant: Any = ABSENT
 
     def found(self, message: Any) -> Any:
@@ -46,7 +55,9 @@ class _Place:
         value = ABSENT if self.path is None else _at(message, self.path)
         if value is ABSENT or value is None:
             return self.constant
-        return self.texts.get(value, value) if isinstance(value, str) else value
+        if self.texts and (text := text_of(value)) in self.texts:
+            return self.texts[str(text)]
+        return self.read(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +66,13 @@ class EventMapping:
 
     Attributes:
         places: by field, nested ones with a dot; whole ``attributes`` before parts of them.
-        time_unit: unit of times that are numbers.
+        audit_p: audit_p by route, where a message has none.
+        labelled: ids of the decisions whose label was requested; None where the log says which.
     """
 
     places: Mapping[str, _Place]
-    time_unit: TimeUnit = "milliseconds"
+    audit_p: Mapping[str, float] = field(default_factory=dict)
+    labelled: frozenset[str] | None = None
 
     def __call__(self, message: bytes) -> bytes:
         """Return the message as JSON of an event or an array of events; empty if it is no JSON.
@@ -67,7 +80,7 @@ class EventMapping:
         The message itself is not returned then: its fields that are named like ours would be read.
         """
         try:
-            content = _decode(message)
+            content = _content_of(message)
             if isinstance(content, list):
                 return _encode([self._event(element) for element in content])
             return _encode(self._event(content))
@@ -79,69 +92,100 @@ class EventMapping:
         if not isinstance(content, dict):
             return content
         event: dict[str, Any] = {}
-        for field, place in self.places.items():
+        for name, place in self.places.items():
             value = place.found(content)
             if value is ABSENT:
                 continue
-            outer, _, inner = field.partition(".")
+            outer, _, inner = name.partition(".")
             if inner:
                 part = event.setdefault(outer, {})
                 if isinstance(part, dict):
                     part[inner] = value
-            elif isinstance(value, dict):
-                event[field] = dict(value)  # parts are put into it
             else:
-                event[field] = self._time(value) if field in _TIMES else value
+                # Parts are put into a whole, which may be a constant.
+                event[name] = dict(value) if isinstance(value, dict) else value
+        if self.audit_p and "audit_p" not in event and (route := event.get("route")) is not None:
+            event["audit_p"] = self.audit_p.get(str(route))
+        if self.labelled is not None:
+            event["label_requested"] = text_of(event.get("decision_id")) in self.labelled
         return event
 
-    def _time(self, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return value
-        if self.time_unit == "milliseconds":
-            return value
-        return round(value * _MILLIS[self.time_unit])
+
+def _content_of(message: bytes) -> Any:
+    """Return a message's content; values that no event can hold are empty lists.
+
+    Raises:
+        ValueError: it is no JSON, even when it is read tolerantly.
+    """
+    try:
+        return _decode(message)
+    except ValueError:
+        text = repaired(message)
+    content = json.loads(text, parse_float=_finite, parse_int=_finite)
+    # An array has a beginning of its own; one that the repair made would lose the message.
+    return content if content != [] or message.lstrip()[:1] == b"[" else None
+
+
+def _finite(text: str) -> object:
+    number = float(text)
+    if not isfinite(number):
+        return []
+    return int(text) if text.lstrip("-").isdecimal() and len(text) < _LONGEST_DIGITS else number
 
 
 def mapping_of(
-    kind: Literal["decisions", "labels"],
-    fields: Mapping[str, str],
-    values: Mapping[str, str],
-    constants: Mapping[str, str],
-    time_unit: TimeUnit,
+    kind: Kind, section: EventMappingSettings, labelled: frozenset[str] | None = None
 ) -> EventMapping | None:
     """Return a mapping from the settings of one topic; None if nothing is mapped.
 
     Args:
         kind: kind of the events.
-        fields: JSON pointers by field.
-        values: meanings of the log's texts, by ``FIELD=TEXT``.
-        constants: by field, as JSON or plain text.
-        time_unit: unit of times that are numbers.
+        section: settings of this kind.
+        labelled: ids of the decisions that have a label; None where no file of labels is read.
 
     Raises:
-        SettingsError: an unknown field, an invalid pointer, a required field without a place.
+        SettingsError: all that is wrong, with a mapping to copy where a field has no place.
     """
-    key = f"mapping.{kind}"
-    if not (fields or values or constants):
+    if section == type(section)():
         return None
-    mapped_fields = sorted({*fields, *constants}, key=lambda name: ("." in name, name))
-    for field in mapped_fields:
-        _check_field(kind, key, field)
-    for name in (field.name for field in msgspec.structs.fields(_type(kind)) if field.required):
-        # Attributes may come in parts, or be empty.
-        if name not in mapped_fields and name != "attributes":
-            raise SettingsError(
-                f"{key}.fields: {name} is missing; say where it is, or set it in {key}.constants"
-            )
-    texts = _meanings_by_field(key, values, mapped_fields)
-    places = {"attributes": _Place(None, {}, {})} if kind == "decisions" else {}
-    for field in mapped_fields:
-        places[field] = _Place(
-            _pointer_steps(f"{key}.fields.{field}", fields[field]) if field in fields else None,
-            texts.get(field, {}),
-            _json_or_text(constants[field]) if field in constants else ABSENT,
+    problems = Problems()
+    for check in (_checked_names, _checked_values, _checked_time, _checked_of_decisions):
+        for text in check(kind, section):
+            with problems.collected():
+                raise SettingsError(f"mapping.{kind}{text}")
+    problems.raise_any()
+    return _built(kind, section, labelled)
+
+
+def _built(
+    kind: Kind, section: EventMappingSettings, labelled: frozenset[str] | None
+) -> EventMapping:
+    zone = None if section.time_zone is None else ZoneInfo(section.time_zone)
+    times = TimeForm(section.time_unit, section.time_format, zone)
+    of_decisions = section if isinstance(section, DecisionMappingSettings) else None
+    divide = of_decisions.divide if of_decisions else {}
+    places = {"attributes": _Place(None, constant={})} if kind == "decisions" else {}
+    for name in _mapped_fields(section):
+        places[name] = _Place(
+            _pointer_steps(section.fields[name]) if name in section.fields else None,
+            _meanings(name, section.values),
+            reader_of(name, times, divide.get(name)),
+            _json_or_text(section.constants[name]) if name in section.constants else ABSENT,
         )
-    return EventMapping(places, time_unit)
+    if of_decisions is None:
+        return EventMapping(places)
+    if of_decisions.requested_if_labelled and labelled is None:
+        raise SettingsError(
+            "mapping.decisions.requested_if_labelled: works with files alone, which slicewatch"
+            " replay reads; on a topic every decision must say whether its label was requested"
+        )
+    if not of_decisions.requested_if_labelled:
+        labelled = None
+    return EventMapping(places, of_decisions.audit_p, labelled)
+
+
+def _mapped_fields(section: EventMappingSettings) -> list[str]:
+    return sorted({*section.fields, *section.constants}, key=lambda name: ("." in name, name))
 
 
 def _at(content: Any, path: tuple[str, ...]) -> Any:
@@ -155,42 +199,82 @@ def _at(content: Any, path: tuple[str, ...]) -> Any:
     return content
 
 
-def _type(kind: str) -> type[msgspec.Struct]:
+def _type(kind: Kind) -> type[msgspec.Struct]:
     return Decision if kind == "decisions" else Label
 
 
-def _check_field(kind: str, key: str, field: str) -> None:
-    outer, dot, inner = field.partition(".")
-    is_field = outer in _type(kind).__struct_fields__
-    is_nested = outer in _NESTED and bool(inner)
-    if not is_field or (dot and not is_nested):
-        raise SettingsError(f"{key}: {field} is no field of an event; use one of the JSON Schema")
-    if outer == "versions" and inner and inner not in Versions.__struct_fields__:
-        names = ", ".join(Versions.__struct_fields__)
-        raise SettingsError(f"{key}: {field} is no version; use one of {names}")
+def _checked_names(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    """Yield what is wrong with names of fields and pointers, and which fields are missing."""
+    fields = _type(kind).__struct_fields__
+    for name in _mapped_fields(section):
+        outer, dot, inner = name.partition(".")
+        if outer not in fields or (dot and not (outer in _NESTED and inner)):
+            yield f": {name} is no field of an event; use one of the JSON Schema"
+        elif outer == "versions" and inner and inner not in Versions.__struct_fields__:
+            yield f": {name} is no version; use one of {', '.join(Versions.__struct_fields__)}"
+    for name, pointer in section.fields.items():
+        if not pointer.startswith("/"):
+            yield f".fields.{name}: is no JSON pointer; begin it with /, such as /request/id"
+    given = {*section.fields, *section.constants, "attributes"}  # these may come in parts
+    if isinstance(section, DecisionMappingSettings):
+        given |= {"audit_p"} if section.audit_p else set()
+        given |= {"label_requested"} if section.requested_if_labelled else set()
+    required = [info.name for info in msgspec.structs.fields(_type(kind)) if info.required]
+    if missing := [name for name in required if name not in given]:
+        yield f".fields: {_missing_text(kind, section, missing)}"
 
 
-def _pointer_steps(key: str, pointer: str) -> tuple[str, ...]:
-    """Return the unescaped steps of a JSON pointer; errors name the setting ``key``."""
-    if not pointer.startswith("/"):
-        raise SettingsError(f"{key}: is no JSON pointer; begin it with /, such as /request/id")
+def _missing_text(kind: Kind, section: EventMappingSettings, missing: Sequence[str]) -> str:
+    places = {**section.fields, **{name: f"/{name}" for name in missing}}
+    verb = "is" if len(missing) == 1 else "are"
+    table = ", ".join(f"{_toml(name)} = {_toml(place, 1)}" for name, place in places.items())
+    return (
+        f"{', '.join(missing)} {verb} missing; say where it is, or set it in"
+        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {{ {table} }}"
+    )
+
+
+def _toml(text: str, quoted: bool | int = False) -> str:
+    return json.dumps(text, ensure_ascii=False) if quoted or not text.isidentifier() else text
+
+
+def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    for key in section.values:
+        name, equals, _ = key.partition("=")
+        if not equals or name not in _mapped_fields(section):
+            yield f'.values: {key} is not "FIELD=TEXT" with a field of mapping.{kind}'
+
+
+def _checked_time(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    try:
+        ZoneInfo(section.time_zone or "UTC")
+    except (ValueError, OSError, KeyError):
+        yield ".time_zone: is no known time zone; write one such as UTC or Europe/Berlin"
+    if section.time_format is not None:
+        try:
+            example = datetime(2026, 6, 1, tzinfo=UTC).strftime(section.time_format)
+            datetime.strptime(example, section.time_format)  # noqa: DTZ007 - only tried
+        except ValueError:
+            yield ".time_format: is no format of strptime; write one such as %d.%m.%Y %H:%M:%S"
+
+
+def _checked_of_decisions(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    if isinstance(section, DecisionMappingSettings):
+        for name in section.divide.keys() - set(FRACTIONS):
+            yield f".divide: {name} is no number to divide; use {', '.join(FRACTIONS)}"
+        for name in section.audit_p.keys() - set(get_args(RouteName)):
+            yield f".audit_p: {name} is no route; use {', '.join(get_args(RouteName))}"
+
+
+def _pointer_steps(pointer: str) -> tuple[str, ...]:
     steps = pointer[1:].split("/")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _meanings_by_field(
-    key: str, values: Mapping[str, str], fields: list[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the meanings of texts, by field and text, from settings such as ``FIELD=TEXT``."""
-    meanings: dict[str, dict[str, Any]] = {}
-    for key_text, meaning in values.items():
-        field, equals, text = key_text.partition("=")
-        if not equals or field not in fields:
-            raise SettingsError(
-                f'{key}.values: {key_text} is not "FIELD=TEXT" with a field of {key}'
-            )
-        meanings.setdefault(field, {})[text] = _json_or_text(meaning)
-    return meanings
+def _meanings(name: str, values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the meanings of one field's texts from settings such as ``FIELD=TEXT``."""
+    pairs = ((key.partition("="), meaning) for key, meaning in values.items())
+    return {text: _json_or_text(meaning) for (key, _, text), meaning in pairs if key == name}
 
 
 def _json_or_text(text: str) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from consumers.events import Decision, FastDecision
+from consumers.tolerance import decode_tolerantly
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 from monitor.core.probes.probe_decisions import ProbeDecision, signature
@@ -39,14 +40,16 @@ def sign(decision: Decision, key: bytes) -> str:
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
     """Return True if the decision's signature is right; nested parts must have been checked.
 
-    A signature of the wrong length is refused at no cost.
+    A signature of the wrong length is refused at no cost; nested parts that are dropped unread may
+    hold what nobody can sign.
     """
     sent = decision.signature
-    return (
-        sent is not None
-        and len(sent) == _LENGTH
-        and has_signature(_canonical_fields(decision), key)
-    )
+    if sent is None or len(sent) != _LENGTH:
+        return False
+    try:
+        return has_signature(_canonical_fields(decision), key)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _canonical_fields(decision: Decision | FastDecision) -> Mapping[str, object]:
@@ -75,7 +78,7 @@ def _nested_content(
 ) -> dict[str, object]:
     """Return the content of a nested part by name, without nulls and with numbers as floats."""
     if isinstance(part, msgspec.Raw):
-        content: Mapping[str, object] = _OBJECT.decode(part) or {}
+        content: Mapping[str, object] = decode_tolerantly(_OBJECT.decode, part) or {}
     elif isinstance(part, msgspec.Struct):
         content = msgspec.structs.asdict(part)
     else:
@@ -129,7 +132,7 @@ NO_KEY = ProbePolicy()
 def _observed(decision: FastDecision) -> Observed:
     return Observed(
         Route[decision.route.upper()],
-        decision.judge_score,
+        None if decision.judge_score is None else min(max(decision.judge_score, 0.0), 1.0),
         inf if decision.threshold is None else decision.threshold,
         decision.evidence_passed,
     )

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from consumers.tolerance import decode_tolerantly
 from monitor.core.counts.cells import OTHER
 
 MAX_NAMES = 64
@@ -51,9 +52,9 @@ def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set
     """Return the names of a JSON object's fields that are not among ``known_names``.
 
     Raises:
-        ValueError: it is no JSON object with names in UTF-8.
+        ValueError: it is no JSON object.
     """
-    return _names(event).keys() - set(known_names)
+    return decode_tolerantly(_names, bytes(event)).keys() - set(known_names)
 
 
 def names_of_event(names: Iterable[str]) -> Counter[str]:

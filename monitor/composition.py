@@ -53,6 +53,7 @@ from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
 from monitor.settings.kinds import ALWAYS_QUIET, ENDS, Beginning
 from monitor.settings.paths import SQLITE
+from monitor.settings.problems import Problems
 from monitor.settings.sections import (
     ANYBODY,
     AttributeSettings,
@@ -376,39 +377,56 @@ def probe_policy(probes: ProbesSettings) -> ProbePolicy:
     )
 
 
-def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMapping | None]:
+def event_mappings(
+    settings: Settings, labelled: frozenset[str] | None = None
+) -> tuple[EventMapping | None, EventMapping | None]:
     """Return the (decisions, labels) mappings of messages to events; None for plain events.
+
+    Args:
+        settings: settings with the mappings.
+        labelled: ids of decisions with a label; None where no files of labels are read.
 
     Raises:
         SettingsError: a mapping cannot make events.
     """
-    decisions, labels = settings.mapping.decisions, settings.mapping.labels
-    return (
-        mapping_of("decisions", **msgspec.structs.asdict(decisions)),
-        mapping_of("labels", **msgspec.structs.asdict(labels)),
-    )
+    mapping, problems = settings.mapping, Problems()
+    of_decisions = of_labels = None
+    with problems.collected():
+        of_decisions = mapping_of("decisions", mapping.decisions, labelled)
+    with problems.collected():
+        of_labels = mapping_of("labels", mapping.labels)
+    problems.raise_any()
+    return of_decisions, of_labels
 
 
 def build_codecs(
-    settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
+    settings: Settings,
+    engine: sa.Engine,
+    eras: CodingHistory,
+    keys: Sequence[IdKey],
+    labelled: frozenset[str] | None = None,
 ) -> Codecs:
     """Return the codecs that all shards of this process share; ids are hashed with ``keys``."""
-    return _codecs(settings, eras, IdHasher(keys), live_versions(engine))
+    return _codecs(settings, eras, IdHasher(keys), live_versions(engine), labelled)
 
 
-def checking_codecs(settings: Settings) -> Codecs:
+def checking_codecs(settings: Settings, labelled: frozenset[str] | None = None) -> Codecs:
     """Return codecs that need no store: ids are hashed with a temporary key."""
     eras = CodingHistory.always(settings.coding)
-    return _codecs(settings, eras, IdHasher.with_key(secrets.token_bytes(32)), ())
+    return _codecs(settings, eras, IdHasher.with_key(secrets.token_bytes(32)), (), labelled)
 
 
 def _codecs(
-    settings: Settings, eras: CodingHistory, hasher: IdHasher, versions: Collection[str]
+    settings: Settings,
+    eras: CodingHistory,
+    hasher: IdHasher,
+    versions: Collection[str],
+    labelled: frozenset[str] | None,
 ) -> Codecs:
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
     coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
-    of_decisions, of_labels = event_mappings(settings)
+    of_decisions, of_labels = event_mappings(settings, labelled)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
         labels=LabelCodec(
@@ -436,15 +454,17 @@ def build_ingest(
     store: Store | None = None,
     progress: Callable[[int], None] | None = None,
     closes: Grain = Grain.DAY,
+    labelled: frozenset[str] | None = None,
 ) -> Ingest:
     """Return the ingest worker from ``source`` into the database, or into ``store`` if given.
 
-    ``closes`` is the span that the end of a file completes: the day or the hour of its last event.
+    ``closes`` is the span that the end of a file completes: the day or the hour of its last event;
+    ``labelled`` is as for :func:`event_mappings`.
     """
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
     keys = IdKeys(engine).in_force(id_keys(settings))
-    codecs = build_codecs(settings, engine, eras, keys)
+    codecs = build_codecs(settings, engine, eras, keys, labelled)
     if (wire := avro_messages(settings)) is not None:
         from consumers.wire import SchemaGate  # noqa: PLC0415 - optional
 

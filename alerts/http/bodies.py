@@ -31,7 +31,8 @@ async def read_body(
     """
     encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
     if encoded or kind_of(request) not in kinds:
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        detail = f"send {' or '.join(sorted(kinds))} as Content-Type, not compressed"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from consumers.tolerance import decode_tolerantly
+
 JSON_LINES = "application/x-ndjson"
 MAX_EVENTS = 1_000
 MAX_EVENT = 64 * 1024
@@ -68,7 +70,7 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
 
 def _elements(body: bytes) -> list[msgspec.Raw]:
     try:
-        return _array(body)
+        return decode_tolerantly(_array, body)
     except (ValueError, RecursionError):
         raise BatchError(EventRefusal(1, "decision", "malformed_json", "")) from None
 

@@ -14,6 +14,7 @@ from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
+from consumers.tolerance import decode_tolerantly
 from monitor.records import RecordBatch, Shard
 
 Numbered = tuple[int, bytes]
@@ -116,10 +117,10 @@ class EventJudge:
 
 def _is_label(value: bytes) -> bool:
     try:
-        return _names(value).label_id is not msgspec.UNSET
+        return decode_tolerantly(_names, value).label_id is not msgspec.UNSET
     except (ValueError, RecursionError):
         return False
 
 
 def _key(value: bytes) -> bytes:
-    return str(_identified(value).decision_id).encode()
+    return str(decode_tolerantly(_identified, value).decision_id).encode()

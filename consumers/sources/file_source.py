@@ -1,4 +1,4 @@
-"""JSON-lines files as a source: one message per line, for ``replay``.
+"""Files as a source: one message per line, for ``replay``; forms: :mod:`file_forms`.
 
 Every file is one shard of the topic given for it: the first file of a topic is partition 0, the
 next one 1. The offset is the line number, counted from 0. A blank line is skipped and keeps its
@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import cast
 
 from consumers.sources.base import Delivery, data_loss
+from consumers.sources.file_forms import Form, form_of, without_mark
 from monitor.errors import SourceError
 from monitor.records import Polled, RecordBatch, Shard, Start
 
 STDIN = "-"
+GZIP_MARK = b"\x1f\x8b"
 CHUNK_BYTES = 1 << 20
 """Bytes read per file and poll: about 3,000 events, so memory stays at a few MB per file."""
 MAX_LINE_BYTES = 128 << 20
@@ -36,7 +38,7 @@ class LineFile:
     """File (plain, gzip or standard input), read once to its end in chunks of whole lines.
 
     Args:
-        path: a file, gzipped when it ends in ``.gz``, or ``-`` for standard input.
+        path: a file, plain or gzipped, or ``-`` for standard input.
 
     Attributes:
         line: number of the next line; after the end, the number of lines.
@@ -48,8 +50,10 @@ class LineFile:
         self.path = path
         self.line = 0
         self._raw = self._open()
-        zipped = path.endswith(".gz")
-        self._stream = gzip.GzipFile(fileobj=self._raw, mode="rb") if zipped else self._raw
+        self._stream = (
+            gzip.GzipFile(fileobj=self._raw, mode="rb") if self._is_zipped() else self._raw
+        )
+        self._form: Form | None = None
         self._rest = b""  # start of a line whose end was not read yet
         self._left: list[bytes] = []  # whole lines that :meth:`skip` read in excess
         self._at_end = False
@@ -111,6 +115,10 @@ class LineFile:
         except OSError as error:
             raise SourceError(f"cannot read {self.path}: {error.strerror}") from error
 
+    def _is_zipped(self) -> bool:
+        named = self.path.endswith(".gz")
+        return named or (self.path != STDIN and self._raw.peek(2).startswith(GZIP_MARK))
+
     def _take(self) -> list[bytes]:
         if self._left:
             lines, self._left = self._left, []
@@ -121,7 +129,17 @@ class LineFile:
             self._bytes = self._bytes + len(data) if self.path == STDIN else self._raw.tell()
         except (OSError, EOFError, zlib.error) as error:
             raise SourceError(f"cannot read {self.name} after line {self.line}: {error}") from error
-        return self._split(data)
+        if self._form is None:
+            data = without_mark(self.name, data)
+        return self._shaped(self._split(data))
+
+    def _shaped(self, lines: list[bytes]) -> list[bytes]:
+        if self._form is None:
+            first = next((line for line in lines if line.strip()), b"")
+            if not first and not self._at_end:
+                return lines
+            self._form = form_of(self.name, first)
+        return self._form(lines, self._at_end)
 
     def _split(self, data: bytes) -> list[bytes]:
         if not data:
@@ -138,7 +156,7 @@ class LineFile:
 
 
 class FileSource:
-    """Source that reads JSON-lines files side by side; fulfils ``RecordSource``.
+    """Source that reads files of messages side by side; fulfils ``RecordSource``.
 
     A poll delivers one chunk of every file that is not paused, so decisions and labels advance
     together and the caller steers them by pausing.

@@ -55,8 +55,8 @@ Axis = Annotated[
 Version = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}\Z",
-        description="a version in text: letters, digits, _ . : + / -, at most 64",
+        pattern=rf"^(?!\s){_PRINTABLE}{{1,128}}(?<!\s)\Z",
+        description="a version in text: 1 to 128 printable characters, no blank at its ends",
     ),
 ]
 Truth = Annotated[bool, Meta(description="true or false")]

@@ -25,8 +25,9 @@ from monitor.commands.check_labels import (
 )
 from monitor.commands.check_spans import span_lines
 from monitor.commands.console import console
+from monitor.commands.labelled import labelled_ids
 from monitor.commands.options import load_settings, settings_option
-from monitor.commands.replay import EXIT_UNREADABLE
+from monitor.commands.replay import EXIT_UNREADABLE, topic_and_path
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime
@@ -85,7 +86,7 @@ _MOST_LINES = 9
     "files",
     multiple=True,
     metavar="FILE",
-    help="Check the events of a file instead: JSON lines (.gz too) of decisions or labels.",
+    help="Check the events of a file instead: decisions or labels, in any form replay reads.",
 )
 @click.option("--all", "every", is_flag=True, help="Also print tables, and the settings in force.")
 def command(
@@ -123,16 +124,16 @@ def command(
     With --events it explains each line of a file that would not be counted, or perhaps not as it
     was meant: what is wrong, and what was expected. Then it shows what would be counted. Nothing is
     stored, and no content of an event is printed. As with replay, decisions=FILE or labels=FILE
-    says what a file contains.
+    says what a file contains; no key is needed.
     Exit code 1 when some events could not be counted.
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
-    settings = load_settings(path)
     if files:
-        _check_events(settings, files)
+        _check_events(load_settings(path, with_secrets=False), files)
         return
-    composition.event_mappings(settings)  # raises for mappings that cannot work
+    settings = load_settings(path)
+    composition.event_mappings(settings, frozenset())  # raises for mappings that cannot work
     _echo([f"warning: {warning}" for warning in warnings(settings)], every=every)
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
@@ -175,7 +176,8 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
 
 
 def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
-    check = EventCheck(settings, SystemClock().now())
+    labelled = labelled_ids([topic_and_path(name, settings) for name in files], settings)
+    check = EventCheck(settings, SystemClock().now(), labelled)
     for name in files:
         for line in check.lines(name):
             click.echo(line)

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from consumers.coder import value_text
 from consumers.event_words import EXPECTED, kind_of, nearest, refusal_text
 from consumers.events import MAX_EVENTS_PER_MESSAGE
+from consumers.field_values import TIMES, value_text
 from consumers.shard import Codecs, ShardState
 from consumers.sources.file_source import LineFile, value_of
+from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import is_plain
 from monitor import composition
 from monitor.commands.replay import topic_and_path
@@ -60,8 +61,11 @@ class EventCheck:
         bad: number of events that would not be counted.
     """
 
-    def __init__(self, settings: Settings, now: int) -> None:
+    def __init__(
+        self, settings: Settings, now: int, labelled: frozenset[str] = frozenset()
+    ) -> None:
         self._settings = composition.as_history(settings)
+        self._requested = labelled
         self._now = now
         self._decided: set[str] = set()
         self._labelled: list[str] = []
@@ -75,7 +79,7 @@ class EventCheck:
         """
         topic, path = topic_and_path(name, self._settings)
         of_decisions = topic == self._settings.stream.decisions_topic
-        check = _FileCheck(self._settings, path, of_decisions, self._now)
+        check = _FileCheck(self._settings, path, of_decisions, self._now, self._requested)
         yield from check.lines()
         (self._decided.update if of_decisions else self._labelled.extend)(check.ids)
         self.bad += check.bad
@@ -91,18 +95,25 @@ class EventCheck:
 
 
 class _FileCheck:
-    def __init__(self, settings: Settings, path: str, of_decisions: bool, now: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        path: str,
+        of_decisions: bool,
+        now: int,
+        labelled: frozenset[str],
+    ) -> None:
         self._file = LineFile(path)
         self._kind = "decision" if of_decisions else "label"
         self._of_decisions = of_decisions
         self._now = now
-        self._mapping = composition.event_mappings(settings)[not of_decisions]
+        self._mapping = composition.event_mappings(settings, labelled)[not of_decisions]
         self._attributes = settings.coding.attributes
         self._findings = _Findings(self._file.name)
         self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
         self._unknown: Counter[str] = Counter()
         self._kept: dict[int, bytes] = {}
-        codecs: Codecs = composition.checking_codecs(settings)
+        codecs: Codecs = composition.checking_codecs(settings, labelled)
         claim = Claim(Shard(self._kind, 0), 1, 0, 0, None, None, Tallies())
         self._state = ShardState.from_claim(claim, codecs, of_decisions, 0)
         self._unkept, self._complete = 0, True
@@ -158,13 +169,19 @@ class _FileCheck:
             event = events[index] if index < len(events) else None
             letter = refused.get((line, index))
             if letter is not None:
-                text = f"{_refusal(letter, event)}: not counted"
+                text = f"{_refusal(letter, event)}{self._zone_hint(letter)}: not counted"
                 yield from self._findings.add(line + 1, text)
                 if letter.reason == "too_many_events":
                     return
             elif isinstance(event, dict) and self._complete:  # else it may be bad itself
                 for text in self._event_notes(event):
                     yield from self._findings.add(line + 1, text)
+
+    def _zone_hint(self, letter: DeadLetter) -> str:
+        """Return how a mapping can read a time that was refused; else no text."""
+        if self._mapping is None or letter.field not in TIMES or letter.reason == "missing_field":
+            return ""
+        return f"; set time_zone, or time_format, in [mapping.{self._kind}s]"
 
     def _event_notes(self, event: Mapping[str, Any]) -> Iterator[str]:
         """Collect the event's id; yield notes on values that may be counted other than meant."""
@@ -222,7 +239,7 @@ def _times(number: int) -> str:
 
 def _events(value: bytes) -> list[Any]:
     try:
-        content = msgspec.json.decode(value)
+        content = decode_tolerantly(msgspec.json.decode, value)
     except (ValueError, RecursionError):
         return []
     return content if isinstance(content, list) else [content]

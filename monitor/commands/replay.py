@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -16,8 +17,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from consumers.ingest import Ingest
 from consumers.sources.file_source import STDIN, FileSource, LineFile
+from consumers.tolerance import decode_tolerantly
 from monitor import composition, logs
 from monitor.clock import SystemClock
+from monitor.commands.labelled import labelled_ids
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay_report import RunNotes
 from monitor.commands.starting import collect_rarely, end_now, on_stop
@@ -51,7 +54,10 @@ _PREFIXES = ("decisions=", "labels=")
 def command(
     files: tuple[str, ...], path: Path, more_to_come: bool, tables: bool, as_json: bool
 ) -> None:
-    """Count decisions and labels from JSON-lines files (.gz too), without Kafka.
+    """Count decisions and labels from files, without Kafka: JSON lines, JSON arrays or CSV.
+
+    Files may be gzipped. The first row of CSV names the columns: those of events, such as
+    decision_id and attributes.channel, or those that [mapping] names.
 
     The topic of a file is detected from its first event; write decisions=FILE or labels=FILE to
     state it, as you must for standard input (-). Replaying the same files again adds nothing; an
@@ -72,13 +78,15 @@ def command(
     with working("opening the store"):
         engine = composition.open_store(settings, clock)
     notes, interrupt = RunNotes(), Interrupt()
-    source = FileSource([topic_and_path(name, settings) for name in files], by_content=True)
+    topics_and_paths = [topic_and_path(name, settings) for name in files]
+    source = FileSource(topics_and_paths, by_content=True)
     start = clock.monotonic()
     with ReplayProgress(source) as progress:
         ingest = composition.build_ingest(
             *(settings, engine, source, notes, clock),
             progress=progress.update,
             closes=Grain.HOUR if more_to_come else Grain.DAY,
+            labelled=labelled_ids(topics_and_paths, settings),
         )
         on_stop(lambda number, frame: interrupt.stop(ingest, number, frame))
         collect_rarely()
@@ -188,11 +196,10 @@ def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
 
 def _holds_labels(name: str) -> bool:
     """Return True when the first event of a file is a label; refuse a line that is no event."""
-    file = LineFile(name)
-    first = file.first()
-    file.close()
+    with closing(LineFile(name)) as file:
+        first = file.first()
     try:
-        event = msgspec.json.decode(first)
+        event = decode_tolerantly(msgspec.json.decode, first)
         event = event[0] if isinstance(event, list) else event
         return "label_id" in event
     except (msgspec.DecodeError, IndexError, TypeError):

@@ -26,8 +26,8 @@ from monitor.settings.sections import (
     STORE_KEY,
     Alerting,
     AttributeSettings,
-    EventMappingSettings,
     IdKeySettings,
+    MappingSettings,
     Operations,
     Privacy,
     ProbeSetSettings,
@@ -117,12 +117,10 @@ def _check_alerting(alerting: Alerting) -> None:
 
 def _check_mapping(settings: Settings) -> None:
     """Refuse a mapping together with HTTP producers or probe sets, because they send events."""
-    unmapped = EventMappingSettings()
-    decisions, labels = settings.mapping.decisions, settings.mapping.labels
-    if (decisions, labels) != (unmapped, unmapped) and settings.server.producers:
+    if settings.mapping != MappingSettings() and settings.server.producers:
         fix = "send messages of the log to Kafka, or leave out the mapping"
         raise problem("server.producers", f"is set beside [mapping], and takes events; {fix}")
-    if decisions != unmapped and settings.probes.sets:
+    if settings.mapping.decisions != MappingSettings().decisions and settings.probes.sets:
         fix = "probe with settings and a topic of their own"
         raise problem(_LIST, f"are set beside [mapping.decisions], and are events; {fix}")
 

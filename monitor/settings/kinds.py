@@ -249,6 +249,7 @@ Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, 
 AuditRate = Annotated[
     float, Meta(gt=0, le=1, description="a probability above 0 and up to 1, such as 0.5")
 ]
+Divisor = Annotated[float, Meta(gt=0, le=1e9, description="a number above 0, such as 100")]
 Limit = Annotated[Fraction, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.10")]
 Ratio = Annotated[
     Fraction, Meta(gt=0, lt=1, description="a ratio above 0 and below 1, such as 0.80")

@@ -31,6 +31,7 @@ from monitor.settings.kinds import (
     Count,
     DatabaseUrl,
     Digest,
+    Divisor,
     Drift,
     Duration,
     Edge,
@@ -168,13 +169,23 @@ class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
-    time_unit: Literal["milliseconds", "seconds", "microseconds"] = "milliseconds"
+    time_unit: Literal["milliseconds", "seconds", "microseconds", "nanoseconds"] = "milliseconds"
+    time_format: Text | None = None
+    time_zone: TimeZone | None = None
+
+
+class DecisionMappingSettings(EventMappingSettings, frozen=True, kw_only=True):
+    """Mapping of one log's messages to decisions, with what an old log says otherwise."""
+
+    divide: dict[str, Divisor] = field(default_factory=dict)
+    audit_p: dict[str, AuditRate] = field(default_factory=dict)
+    requested_if_labelled: bool = False
 
 
 class MappingSettings(SettingsSection, frozen=True, kw_only=True):
     """Section ``[mapping]``: mappings of messages that are no events to decisions and labels."""
 
-    decisions: EventMappingSettings = field(default_factory=EventMappingSettings)
+    decisions: DecisionMappingSettings = field(default_factory=DecisionMappingSettings)
     labels: EventMappingSettings = field(default_factory=EventMappingSettings)
 
 

@@ -47,6 +47,8 @@ _APPLICATION = "slicewatch"
 _CONNECT_ARGUMENTS = {
     "application_name": _APPLICATION,
     "connect_timeout": 10,
+    # A pooler may give the next transaction a session that has not prepared the statement.
+    "prepare_threshold": None,
     # A server that vanished without a word is noticed within half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -80,7 +82,7 @@ def create_engine(url: str) -> sa.Engine:
             parsed,
             pool_pre_ping=on_server,
             hide_parameters=True,  # rows must not appear in error texts
-            connect_args=_connect_arguments(parsed) if on_server else {},
+            connect_args=_CONNECT_ARGUMENTS if on_server else {},
         )
     except ModuleNotFoundError as error:
         raise StoreError(
@@ -104,6 +106,7 @@ def create_engine(url: str) -> sa.Engine:
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
         sa.event.listen(engine, "connect", _prepare_server)
+        sa.event.listen(engine, "begin", _begin_server)
     return engine
 
 
@@ -111,14 +114,6 @@ def _with_driver(url: sa.URL) -> sa.URL:
     """Return the URL with psycopg 3 as driver if it names PostgreSQL without a driver."""
     plain = url.drivername in ("postgres", _SERVER)
     return url.set(drivername=_DRIVER) if plain else url
-
-
-def _connect_arguments(url: sa.URL) -> dict[str, Any]:
-    """Return the connect arguments of a server URL; options of the URL prevail over ours."""
-    options = [f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()]
-    from_url = url.query.get("options", ())
-    options += [from_url] if isinstance(from_url, str) else from_url
-    return {**_CONNECT_ARGUMENTS, "options": " ".join(options)}
 
 
 def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
@@ -161,6 +156,14 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 def _prepare_server(connection: Any, _record: object) -> None:
     bulk.register_arrays(connection)
+
+
+def _begin_server(connection: sa.Connection) -> None:
+    # Local to the transaction: behind a pooler the next one may have another session.
+    settings = ", ".join(
+        f"set_config('{name}', '{value}', true)" for name, value in _SERVER_OPTIONS.items()
+    )
+    connection.exec_driver_sql(f"SELECT {settings}")
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

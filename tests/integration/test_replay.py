@@ -6,18 +6,22 @@ said by the naive oracle; that nothing changed, by everything the store holds.
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import random
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import counting_oracle as oracle
 import lesson
@@ -216,6 +220,127 @@ def refused(
     assert not said.out
     assert said.err.count("\n") == 1, said.err
     return said.err
+
+
+# Forms of files
+
+
+def _flat(event: Event) -> dict[str, object]:
+    nested = {n: part for n, part in event.items() if isinstance(part, dict)}
+    flat = {n: "" if v is None else v for n, v in event.items() if n not in nested}
+    return flat | {f"{n}.{k}": v for n, part in nested.items() for k, v in part.items()}
+
+
+def _csv(events: Iterable[Mapping[str, object]]) -> bytes:
+    rows = list(events)
+    output = io.StringIO(newline="")
+    writer = csv.DictWriter(output, rows[0].keys())
+    writer.writeheader()
+    writer.writerows(rows)
+    return output.getvalue().encode("utf-8-sig")
+
+
+def _careless(event: Event) -> bytes:
+    unread = b', "ms": NaN, "text": "\\ud83d", "ms": 1, "p": "\xff"}'
+    return json.dumps(event).encode()[:-1] + unread
+
+
+FORMS: Mapping[str, Any] = {
+    "events.csv": lambda events: _csv(map(_flat, events)),
+    "events.csv.gz": lambda events: gzip.compress(_csv(map(_flat, events))),
+    "events.json": lambda events: json.dumps(events, indent=1).encode(),
+    "zipped.jsonl": lambda events: gzip.compress(b"\n".join(lesson.encode(events))),
+    "careless.jsonl": lambda events: b"\xef\xbb\xbf" + b"\r\n".join(map(_careless, events)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_counted_exactly_in_any_form(desk: Desk, form: str) -> None:
+    files = []
+    for name, events in (("d", EARLY), ("l", FILES["labels"][:60])):
+        path = desk.folder / f"{name}-{form}"
+        path.write_bytes(FORMS[form](events))
+        files.append(str(path))
+    assert desk.fresh(*files) == 120
+    desk.counted(EARLY, FILES["labels"][:60])
+    assert desk.fresh(*files) == 0
+
+
+LOG = """
+[mapping.decisions]
+time_zone = "Europe/Berlin"
+time_format = "%d.%m.%Y %H:%M:%S"
+divide = { judge_score = 100, threshold = 100 }
+audit_p = { auto_serve = 1.0, human_review = 1.0 }
+requested_if_labelled = true
+constants = { evidence_passed = "true" }
+[mapping.decisions.fields]
+decision_id = "/loan id"
+decided_at = "/at"
+route = "/approved"
+judge_score = "/score"
+threshold = "/cut"
+"attributes.channel" = "/channel"
+"attributes.language_variety" = "/variety"
+"versions.judge" = "/model"
+"versions.rubric" = "/model"
+"versions.policy" = "/model"
+"versions.router" = "/model"
+[mapping.decisions.values]
+"route=1" = "auto_serve"
+"route=0" = "human_review"
+[mapping.labels.fields]
+label_id = "/loan id"
+decision_id = "/loan id"
+decided_at = "/made"
+labelled_at = "/made"
+ready = "/repaid"
+[mapping.labels.constants]
+version = "1"
+kind = "initial"
+reason = "review"
+reviewer = "ledger"
+"""
+
+
+def test_an_existing_log_is_counted_exactly(desk: Desk) -> None:
+    """A ledger with codes, local times, percentages and no word on who was sampled."""
+    berlin, model = ZoneInfo("Europe/Berlin"), dict.fromkeys(lesson.VERSIONS, "claude@2 (b)")
+    kept, ledger, results = [], [], []
+    for number, (event, label_) in enumerate(zip(EARLY, FILES["labels"], strict=False)):
+        at = datetime.fromisoformat(str(event["decided_at"]))
+        sampled = number % 3 > 0
+        kept.append(event | {"label_requested": sampled, "versions": model})
+        ledger.append(
+            {
+                "loan id": event["decision_id"],
+                "at": at.astimezone(berlin).strftime("%d.%m.%Y %H:%M:%S"),
+                "approved": int(event["route"] == "auto_serve"),
+                "score": event["judge_score"] * 100,
+                "cut": "70",
+                "channel": event["attributes"]["channel"],
+                "variety": event["attributes"]["language_variety"],
+                "model": "claude@2 (b)",
+                "text": 'never read: "x",\n',
+            }
+        )
+        if sampled:
+            made = {
+                "loan id": event["decision_id"],
+                "made": f"{at:%Y-%m-%d %H:%M:%S}+00",
+            }
+            results.append(made | {"repaid": int(label_["ready"])})
+    (desk.folder / "settings.toml").write_text((desk.folder / "settings.toml").read_text() + LOG)
+    (desk.folder / "ledger.csv").write_bytes(_csv(ledger))
+    (desk.folder / "results.jsonl").write_bytes(b"\n".join(lesson.encode(iter(results))))
+    files = [f"decisions={desk.folder}/ledger.csv", f"labels={desk.folder}/results.jsonl"]
+    assert desk.fresh(*files) == 100
+    labels = [
+        label_ | {"reviewer": "ledger", "labelled_at": event["decided_at"]}
+        for event, label_ in zip(kept, FILES["labels"], strict=False)
+        if event["label_requested"]
+    ]
+    desk.counted(kept, labels)
 
 
 # Several files

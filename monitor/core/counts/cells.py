@@ -214,7 +214,7 @@ def atom_text(values: Mapping[str, str]) -> str:
         >>> print(atom_text({"tier": "a=b", "city": "Washington, DC"}))
         city=Washington\, DC,tier=a=b
     """
-    return ",".join(f"{name}={_escaped(values[name])}" for name in sorted(values))
+    return ",".join(f"{name}={escaped(values[name])}" for name in sorted(values))
 
 
 def parse_atom(text: str) -> dict[str, str]:
@@ -241,7 +241,8 @@ def _parsed_pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(values.items())
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """Return a value for the text of an atom, with commas and backslashes escaped."""
     if "," not in value and "\\" not in value:
         return value
     return value.replace("\\", "\\\\").replace(",", "\\,")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import OTHER, Int64s
+from monitor.core.counts.cells import OTHER, Int64s, parse_atom
 from monitor.core.intervals import divide, mover, wilson
 from monitor.core.publish.snapshot import ComponentChange
 from monitor.core.rates.gaps import Bools, simultaneous_z
@@ -89,9 +89,7 @@ def _by_component(decisions: Mapping[str, int]) -> Mapping[str, Counter[str]]:
     """Return decisions by component and version; ``""`` where a tuple does not name one."""
     sums: dict[str, Counter[str]] = {name: Counter() for name in COMPONENTS}
     for text, count in decisions.items():
-        named = (
-            {} if text == OTHER else dict(part.split("=", 1) for part in text.split(",") if part)
-        )
+        named = {} if text == OTHER else parse_atom(text)
         for name, versions in sums.items():
             versions[OTHER if text == OTHER else named.get(name, "")] += count
     return sums

@@ -38,6 +38,7 @@ from stepped_clock import SteppedClock
 from monitor.cli import main
 from monitor.core.time import SECOND
 from monitor.settings import sections
+from monitor.store import database
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 
@@ -166,11 +167,7 @@ def _let_through(statement: str) -> str:
 
 
 def _limit_idling(milliseconds: str) -> None:
-    def limit(connection: Any, _record: object) -> None:
-        connection.execute(f"SET idle_in_transaction_session_timeout = {int(milliseconds)}")
-        connection.commit()
-
-    sa.event.listen(sa.Engine, "connect", limit)
+    database._SERVER_OPTIONS["idle_in_transaction_session_timeout"] = f"{int(milliseconds)}ms"
 
 
 def _tell_client_log(path: str) -> None:

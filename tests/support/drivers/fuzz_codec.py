@@ -21,7 +21,7 @@ from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
-from consumers.coder import Coder, value_text
+from consumers.coder import Coder
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.events import (
@@ -32,9 +32,11 @@ from consumers.events import (
     Label,
     Versions,
 )
+from consumers.field_values import value_text
 from consumers.probe_signing import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
-from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
+from consumers.tolerance import BYTE_ORDER_MARK, decode_tolerantly
+from monitor.core.counts.cells import OTHER, Route, Stratum, content_id, escaped
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.flushes import DeadLetter
@@ -150,10 +152,11 @@ def _events_in(value: Message) -> int | None:
     if value is None:
         return 0
     try:
-        content = msgspec.json.decode(value)
+        content = decode_tolerantly(msgspec.json.decode, value)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(content, list) or len(content) > MAX_EVENTS_PER_MESSAGE:
+    is_array = value.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
+    if not isinstance(content, list) or not is_array or len(content) > MAX_EVENTS_PER_MESSAGE:
         return 1
     return len(content)
 
@@ -190,10 +193,10 @@ def _check_same_event_by_event(topic: str, whole: Read, values: Sequence[Message
 
 
 def _parts(value: Message) -> list[bytes]:
-    if value is None or value.lstrip()[:1] != b"[":
+    if value is None or value.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] != b"[":
         return []
     try:
-        return [bytes(part) for part in _decode_parts(value)]
+        return [bytes(part) for part in decode_tolerantly(_decode_parts, value)]
     except (ValueError, RecursionError):
         return []
 
@@ -204,7 +207,8 @@ def _check_accepted(topic: str, read: Read, values: Sequence[Message]) -> None:
     for offset, value in enumerate(values):
         if value is None or _events_in(value) is None:
             continue
-        parts = _parts(value) if value.lstrip()[:1] == b"[" else [value]
+        is_array = value.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
+        parts = _parts(value) if is_array else [value]
         if len(parts) <= FEW:
             for item, part in enumerate(parts):
                 check(part, read.meaning.get((offset, item)))
@@ -223,7 +227,7 @@ def _check_decision(part: bytes, row: tuple[object, ...] | None) -> None:
 
 def _typed(part: bytes, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(part, type=kind)
+        return decode_tolerantly(msgspec.json.Decoder(kind).decode, part)
     except (ValueError, RecursionError):
         return None
 
@@ -257,18 +261,22 @@ def _are_versions(part: bytes, versions: Versions) -> bool:
     return readable and not any(text.endswith("\n") for text in texts)
 
 
+def _clamped(score: float | None) -> float | None:
+    return None if score is None else min(max(0.0, score), 1.0)
+
+
 def _cell(decision: Decision) -> int:
     said = decision.attributes.get(NAME)
     value = CODING.attributes[0].code(None if said is None else value_text(said))
     v = decision.versions or Versions()
     parts = {"judge": v.judge, "rubric": v.rubric, "policy": v.policy, "router": v.router}
     if decision.threshold is not None:
-        parts["threshold"] = repr(abs(decision.threshold))
-    version = ",".join(f"{name}={text}" for name, text in parts.items() if text is not None)
+        parts["threshold"] = repr(min(max(0.0, decision.threshold), 1.0))
+    version = ",".join(f"{name}={escaped(text)}" for name, text in parts.items() if text)
     stratum = Stratum(
         Route[decision.route.upper()],
-        CODING.band(decision.judge_score),
-        CODING.rate_index(decision.audit_p),
+        CODING.band(_clamped(decision.judge_score)),
+        CODING.rate_index(min(decision.audit_p, 1.0)),
         decision.evidence_passed,
         decision.traffic == "probe" and is_signed(decision, POLICY.key or b""),
     ).code

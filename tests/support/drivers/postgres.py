@@ -88,7 +88,7 @@ class PostgresServer:
             durable: keep fsync, for tests of what the disk has; several times slower.
         """
         self._home = Path(tempfile.mkdtemp(prefix="slicewatch-postgres-"))
-        self._user = _server_user()
+        self._user = server_user()
         self._process: subprocess.Popen[bytes] | None = None
         self.password = secrets.token_urlsafe(16)
         self.port = free_port()
@@ -136,7 +136,7 @@ class PostgresServer:
         assert self._process is None
         command = [str(self.bin / "postgres"), "-D", str(self.data), "-p", str(self.port)]
         with (self._home / "output.log").open("ab") as output:
-            self._process = _start_as(self._user, command, output.fileno())
+            self._process = start_as(self._user, command, output.fileno())
         if not wait_until(self._process, self._answers, START_SECONDS):
             self._process = None
             raise RuntimeError(f"PostgreSQL ended while starting:\n{self.last_words()}")
@@ -186,7 +186,7 @@ class PostgresServer:
         login = ["--auth=scram-sha-256", f"--username={SUPERUSER}", f"--pwfile={password}"]
         command = [str(self.bin / "initdb"), "-D", str(self.data), *options, *login]
         with (self._home / "output.log").open("ab") as output:
-            process = _start_as(self._user, command, output.fileno())
+            process = start_as(self._user, command, output.fileno())
             if process.wait(START_SECONDS) != 0:
                 raise RuntimeError(f"initdb failed:\n{self.last_words()}")
         password.unlink()
@@ -229,7 +229,7 @@ def wheel_programs() -> Path:
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 
-def _server_user() -> pwd.struct_passwd:
+def server_user() -> pwd.struct_passwd:
     """Whose process the server becomes: ours, or nobody's when we are root."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 
@@ -249,7 +249,7 @@ def _usable_by(user: pwd.struct_passwd, programs: Path, home: Path) -> Path:
     return copy / "bin"
 
 
-def _start_as(
+def start_as(
     user: pwd.struct_passwd, command: Sequence[str], output: int
 ) -> subprocess.Popen[bytes]:
     """Start a program as this user; it ends with the thread that started it."""

@@ -159,6 +159,55 @@ def test_a_zipped_file_is_read_too(tmp_path: Path) -> None:
     assert "1 would be counted" in check(tmp_path, str(tmp_path / "d.jsonl.gz")).stdout
 
 
+KEYLESS = """
+[stream]
+clock = "history"
+[[attribute]]
+name = "channel"
+values = ["chat", "email"]
+[[use_case]]
+name = "routing"
+owner = "x"
+group_bys = [{ attributes = ["channel"] }]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "first"
+"""
+LEDGER = """
+[mapping.decisions]
+constants = { evidence_passed = "true", audit_p = "1", label_requested = "true" }
+fields = { decision_id = "/loan", decided_at = "/at", route = "/ok", "attributes.channel" = "/by" }
+values = { "route=1" = "auto_serve", "route=0" = "human_review", "route=yes" = "auto_serve" }
+"""
+PLAIN = decision("a", attributes={"channel": "chat"})
+FIELD_CASES: list[tuple[str, bytes, int, str]] = [
+    ("", json.dumps(PLAIN).encode()[:-1] + b', "latency_ms": NaN}', 1, "latency_ms: dropped"),
+    ("", json.dumps(PLAIN | {"judge_score": 1.0000000000000002}).encode(), 1, "1 listed"),
+    ("", json.dumps(PLAIN | {"audit_p": 1.0000000000000002}).encode(), 1, "1 listed"),
+    ("", json.dumps(PLAIN | {"versions": {"judge": "a-3@2024"}}).encode(), 1, "1 listed"),
+    ("", b"\xef\xbb\xbf" + json.dumps(PLAIN).encode(), 1, "1 listed"),
+    (LEDGER, b'{"loan": 0, "at": "2026-06-01T10:05:00Z", "ok": 0, "by": "chat"}', 1, "1 listed"),
+    (LEDGER, b'{"loan": 1, "at": "2026-06-01 10:05:00", "ok": "yes"}', 0, "; set time_zone, or"),
+    (LEDGER + 'time_zone = "UTC"', b'{"loan": 1, "at": "2026-06-01", "ok": "yes"}', 1, "missing"),
+    (LEDGER, b'[\n{"loan": 1, "at": 1780308300000.0,\n"ok": true}\n]', 0, "route is of the wrong"),
+    (LEDGER, b"loan,at,ok,by\n7,2026-06-01 10:05:00+00,1,email\n", 1, "1 listed"),
+    (LEDGER, b"loan,at,ok,by\n7,2026-06-01 10:05:00+00,1\n", 0, "nor a row of CSV with a cell"),
+]
+"""Settings, what a log holds, how many decisions count, and words of the answer."""
+
+
+@pytest.mark.parametrize(("mapping", "log", "counted", "words"), FIELD_CASES)
+def test_logs_of_the_field_are_read_without_a_key(
+    mapping: str, log: bytes, counted: int, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_bytes(log)
+    said = check(tmp_path, f"decisions={tmp_path}/log", text=KEYLESS + mapping)
+    assert said.exit_code == 1 - counted
+    assert f"1 decisions in {log.count(b'loan,at') + 1:,} lines; {counted} would" in said.output
+    assert words in said.output
+
+
 def test_every_field_and_every_reason_has_words() -> None:
     fields = {f.name for event in (Decision, Label) for f in msgspec.structs.fields(event)}
     assert set(EXPECTED) == fields

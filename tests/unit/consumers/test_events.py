@@ -46,7 +46,7 @@ def test_schema_and_type_agree_on_good_events(name: str, event: dict[str, object
         {"decided_at": 1780308300},
         {"attributes": {"channel": ["chat"]}},
         {"attributes": None},
-        {"versions": {"judge": "no version"}},
+        {"versions": {"judge": "no\tversion"}},
     ],
 )
 def test_schema_and_type_agree_on_bad_events(change: dict[str, object]) -> None:

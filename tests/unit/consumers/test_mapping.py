@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ from monitor.cli import cli
 from monitor.errors import SettingsError
 from monitor.records import RecordBatch, Shard
 from monitor.settings import load
-from monitor.settings.sections import MappingSettings
+from monitor.settings.sections import (
+    DecisionMappingSettings,
+    EventMappingSettings,
+    MappingSettings,
+)
 
 FIELDS = {
     "decision_id": "/request/id",
@@ -64,7 +69,10 @@ EVENT = {
 
 def decisions(**other: Any) -> EventMapping:
     parts = {"fields": FIELDS, "values": VALUES, "constants": CONSTANTS, "time_unit": "seconds"}
-    made = mapping_of("decisions", **(parts | other))
+    labelled = other.pop("labelled", None)
+    made = mapping_of(
+        "decisions", msgspec.convert(parts | other, DecisionMappingSettings), labelled
+    )
     assert made is not None
     return made
 
@@ -114,12 +122,101 @@ def test_whole_attributes_are_completed_by_their_parts() -> None:
         ("seconds", 1_780_308_300.25, 1_780_308_300_250),
         ("milliseconds", 1_780_308_300_250, 1_780_308_300_250),
         ("microseconds", 1_780_308_300_250_000, 1_780_308_300_250),
+        ("nanoseconds", 1_780_308_300_250_000_000, 1_780_308_300_250),
+        ("milliseconds", 1_780_308_300_000.0, 1_780_308_300_000),
+        ("milliseconds", "1780308300000.0", 1_780_308_300_000),
+        ("seconds", " 1780308300 ", 1_780_308_300_000),
         ("seconds", "2026-06-01T10:05:00Z", "2026-06-01T10:05:00Z"),
+        ("seconds", "2026-06-01 10:05:00.25+00", "2026-06-01T10:05:00.250000+00:00"),
+        ("seconds", "20260601T100500Z", "2026-06-01T10:05:00+00:00"),
+        ("seconds", "2026-06-01 10:05:00", "2026-06-01 10:05:00"),
+        ("milliseconds", "20260601100500", "20260601100500"),
+        ("seconds", "yesterday", "yesterday"),
+        ("seconds", 1e306, 1e306),
+        ("seconds", 10**400, 10**400),
         ("seconds", True, True),
     ],
 )
 def test_times_that_are_numbers_have_a_unit(unit: str, sent: Any, millis: Any) -> None:
     assert mapped(LOGGED | {"at": sent}, time_unit=unit)["decided_at"] == millis
+
+
+@pytest.mark.parametrize(
+    ("form", "zone", "sent", "utc"),
+    [
+        (None, "Europe/Berlin", "2026-06-01 10:05:00", "2026-06-01T08:05:00"),
+        (None, "Europe/Berlin", "2026-01-01 10:05:00", "2026-01-01T09:05:00"),
+        (None, "Europe/Berlin", "2026-06-01", "2026-05-31T22:00:00"),
+        (None, "Europe/Berlin", "2026-06-01 10:05:00+00", "2026-06-01T10:05:00"),
+        ("%d.%m.%Y %H:%M", "UTC", "01.06.2026 10:05", "2026-06-01T10:05:00"),
+        ("%Y%m%d%H%M%S", "UTC", "20260601100500", "2026-06-01T10:05:00"),
+        ("%m/%d/%Y %I:%M %p %z", None, "06/01/2026 10:05 AM +0200", "2026-06-01T08:05:00"),
+    ],
+)
+def test_times_in_text_have_a_format_and_a_zone(
+    form: str | None, zone: str | None, sent: str, utc: str
+) -> None:
+    found = mapped(LOGGED | {"at": sent}, time_format=form, time_zone=zone)["decided_at"]
+    assert datetime.fromisoformat(found) == datetime.fromisoformat(utc + "+00:00")
+
+
+@pytest.mark.parametrize(
+    ("sent", "field", "expected"),
+    [
+        ({"audited": 1}, "label_requested", True),
+        ({"audited": 0.0}, "label_requested", False),
+        ({"audited": "FALSE"}, "label_requested", False),
+        ({"audited": "perhaps"}, "label_requested", "perhaps"),
+        ({"scores": [{"value": "92"}]}, "judge_score", 0.92),
+        ({"scores": [{"value": 92}]}, "judge_score", 0.92),
+        ({"scores": [{"value": "nan"}]}, "judge_score", "nan"),
+        ({"scores": [{"value": True}]}, "judge_score", True),
+        ({"audit/p": "0.05"}, "audit_p", 0.05),
+        ({"request": {"id": 4711.0}}, "decision_id", 4711),
+        ({"request": {"id": "007"}}, "decision_id", "007"),
+        ({"model": 3}, "versions", {"judge": "3"}),
+        ({"outcome": 1}, "route", "auto_serve"),
+        ({"outcome": 0.0}, "route", "human_review"),
+        ({"outcome": False}, "route", "blocked_by_evidence"),
+    ],
+)
+def test_codes_and_numbers_in_text_become_what_the_field_holds(
+    sent: dict[str, Any], field: str, expected: Any
+) -> None:
+    codes = {
+        "route=1": "auto_serve",
+        "route=0": "human_review",
+        "route=false": "blocked_by_evidence",
+    }
+    found = mapped(LOGGED | sent, values=VALUES | codes, divide={"judge_score": 100})[field]
+    assert (type(found), found) == (type(expected), expected)
+
+
+def test_a_probability_by_route_fills_what_the_log_lacks() -> None:
+    constants = {"evidence_passed": "true", "label_requested": "false"}
+    by_route = {"auto_serve": 0.05, "human_review": 1.0}
+    less = {name: value for name, value in LOGGED.items() if name != "audit/p"}
+    for outcome, audit_p in (("served", 0.05), ("queued", 1.0), ("lost", None)):
+        found = mapped(less | {"outcome": outcome}, constants=constants, audit_p=by_route)
+        assert found.get("audit_p") == audit_p
+    assert mapped(LOGGED, constants=constants, audit_p=by_route)["audit_p"] == 0.2
+
+
+def test_a_label_that_exists_says_that_it_was_requested() -> None:
+    made = {"requested_if_labelled": True, "labelled": frozenset({"4711"})}
+    assert mapped(LOGGED | {"audited": "no"}, **made)["label_requested"] is True
+    assert mapped(LOGGED | {"request": {"id": 1}}, **made)["label_requested"] is False
+    with pytest.raises(SettingsError, match=r"requested_if_labelled: works with files alone"):
+        decisions(requested_if_labelled=True)
+
+
+@pytest.mark.parametrize("junk", ["NaN", "-Infinity", '"\\ud83d"', "1e999", "9" * 5000])
+def test_content_that_is_not_named_loses_no_event(junk: str) -> None:
+    text = json.dumps(LOGGED)[:-1] + f', "latency": {junk}, "rest": [{{"a": {junk}}}]}}'
+    assert json.loads(decisions()(text.encode())) == EVENT
+    named = text.replace('"value": 0.92', f'"value": {junk}')
+    assert json.loads(decisions()(named.encode())) == EVENT | {"judge_score": []}
+    assert decisions()(junk.encode()) in (b"null", junk.encode(), b"")
 
 
 def read(value: bytes | None, *, unmapped: bool) -> tuple[int, list[tuple[str, str]]]:
@@ -141,11 +238,9 @@ def test_whatever_a_message_is_it_is_read_as_what_it_is_mapped_to(message: bytes
 
 
 def test_a_log_with_names_like_ours_is_not_read_past_its_mapping() -> None:
-    """The codec skips over what it does not know, and would not see that this is no JSON."""
     ours = json.dumps(EVENT).encode()
-    spoiled = ours[:-1] + b', "note": "\xff"}'
-    assert read(spoiled, unmapped=True) == (1, [])
-    assert read(spoiled, unmapped=False) == (0, [("malformed_json", "")])
+    for spoiled in (ours[:-1], ours[:-1] + b', "note": }'):
+        assert read(spoiled, unmapped=False) == (0, [("malformed_json", "")])
 
 
 NAMES = st.sampled_from(["request", "id", "0", "meta", "scores", "value"])
@@ -174,13 +269,12 @@ LABELS = {
 
 
 def test_labels_are_mapped_alike() -> None:
-    made = mapping_of(
-        "labels",
-        LABELS,
-        {"ready=good": "true", "ready=bad": "false"},
-        {"kind": "initial", "reason": "review", "version": "1"},
-        "milliseconds",
+    section = EventMappingSettings(
+        fields=LABELS,
+        values={"ready=good": "true", "ready=bad": "false"},
+        constants={"kind": "initial", "reason": "review", "version": "1"},
     )
+    made = mapping_of("labels", section)
     assert made is not None
     logged = {"id": 1, "of": 2, "of_at": "2026-06-01T10:05:00Z", "verdict": "bad", "who": "h"}
     logged["at"] = "2026-06-01T12:05:00Z"
@@ -197,6 +291,11 @@ def test_labels_are_mapped_alike() -> None:
         ({"fields": FIELDS | {"versions.x": "/x"}}, "versions.x is no version; use one of judge"),
         ({"fields": FIELDS | {"route": "outcome"}}, "mapping.decisions.fields.route: is no JSON"),
         ({"constants": {}}, "mapping.decisions.fields: evidence_passed is missing; say where"),
+        ({"constants": {}}, 'label_requested = "/audited", "attributes.channel" = "/meta/channel"'),
+        ({"time_zone": "Mars/Base"}, "mapping.decisions.time_zone: is no known time zone"),
+        ({"time_format": "%Q"}, "mapping.decisions.time_format: is no format of strptime"),
+        ({"divide": {"route": 2}}, "mapping.decisions.divide: route is no number to divide"),
+        ({"audit_p": {"served": 0.1}}, "mapping.decisions.audit_p: served is no route; use"),
         ({"values": {"route": "x"}}, 'mapping.decisions.values: route is not "FIELD=TEXT"'),
         ({"values": {"unit=x": "y"}}, 'mapping.decisions.values: unit=x is not "FIELD=TEXT"'),
     ],
@@ -207,8 +306,15 @@ def test_a_mapping_that_cannot_be_is_refused_with_the_fix(other: Any, text: str)
     assert text in str(caught.value)
 
 
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        decisions(fields={"rout": "/x", "decision_id": "id"}, values={"x": "y"}, constants={})
+    assert len(caught.value.problems) == 4
+    assert 'to copy, with the places of your log: fields = { rout = "/x"' in str(caught.value)
+
+
 def test_without_a_mapping_messages_are_events() -> None:
-    assert mapping_of("decisions", {}, {}, {}, "milliseconds") is None
+    assert mapping_of("decisions", DecisionMappingSettings()) is None
 
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "examples" / "judge_router" / "slicewatch.toml"
@@ -297,4 +403,6 @@ def test_check_says_what_is_wrong_with_a_mapping(tmp_path: Path) -> None:
     wrong = '[mapping.decisions]\nfields = { route = "/outcome" }\n'
     path = str(_settings(tmp_path, wrong))
     run = CliRunner().invoke(cli, ["check", "--settings", path], standalone_mode=False)
-    assert "mapping.decisions.fields: decision_id is missing" in str(run.exception)
+    assert "mapping.decisions.fields: decision_id, decided_at, evidence_passed, audit_p" in str(
+        run.exception
+    )

@@ -25,6 +25,9 @@ from deployed import (
     pod_template,
 )
 from monitoring import binary, run
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 from programs import program
 
 from alerts.exposition.catalogue import CATALOGUE
@@ -88,6 +91,21 @@ def test_its_python_is_one_that_is_tested() -> None:
     assert len(bases) == 2
     for base in bases:
         assert f"Programming Language :: Python :: {base}" in project["classifiers"]
+
+
+def test_the_image_installs_what_the_project_requires_and_by_hash() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(
+        r"^([a-z0-9-]+)(?:\[\w+\])?==(\S+).*\\\n    --hash=sha256:", lock, re.MULTILINE
+    )
+    locked = {name: Version(version) for name, version in pins}
+    assert len(pins) == len(re.findall(r"^\w", lock, re.MULTILINE)), "each pin has a hash"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    required = [*project["dependencies"], *extras["avro"], *extras["postgresql"]]
+    for requirement in map(Requirement, [*required, *extras["librdkafka"]]):
+        version = locked[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{requirement}: run make lock"
 
 
 def test_the_wheel_is_built_of_what_is_copied(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from consumers.producing.producer import BUFFER
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS
 from monitor.cli import cli
 from monitor.settings.build import declared_kinds
-from monitor.settings.sections import Server
+from monitor.settings.sections import DecisionMappingSettings, Server
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "docs"
@@ -84,9 +84,8 @@ def test_the_log_shown_becomes_a_decision_by_the_mapping_shown() -> None:
     (shown,) = (
         text for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "mapping" in text
     )
-    mapping = mapping_of(
-        "decisions", **{"constants": {}} | tomllib.loads(shown)["mapping"]["decisions"]
-    )
+    section = tomllib.loads(shown)["mapping"]["decisions"]
+    mapping = mapping_of("decisions", msgspec.convert(section, DecisionMappingSettings))
     assert mapping is not None
     event = msgspec.json.decode(mapping(logged.encode()), type=Decision)
     assert (event.decision_id, event.route, event.judge_score) == ("r-81", "auto_serve", 0.92)

@@ -155,7 +155,7 @@ FREE = {"attribute.aliases", "attribute.target", "use_case.where"}
 FREE |= {
     f"mapping.{events}.{part}"
     for events in ("decisions", "labels")
-    for part in ("fields", "values", "constants")
+    for part in ("fields", "values", "constants", "divide", "audit_p")
 }
 """Tables whose keys are the reader's own."""
 

@@ -140,7 +140,7 @@ WRONG = [
     ("attributes", {"channel": datetime(2026, 6, 1, tzinfo=UTC)}, "wrong_type"),
     ("attributes", {"channel": SENTINEL * 20}, "invalid_value"),
     ("attributes", {f"a{i}": SENTINEL for i in range(400)}, "too_large"),
-    ("versions", {"judge": "j 1"}, "invalid_value"),
+    ("versions", {"judge": "j\t1"}, "invalid_value"),
     ("versions", {"judge": "j1\n"}, "invalid_value"),
     ("versions", ["j1"], "wrong_type"),
 ]
