@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import finalize
 
 import httpx
 import openai
@@ -69,6 +70,9 @@ class OpenAIJudge:
             "max_completion_tokens": endpoint.longest_answer,
         }
         self._clients = threading.local()
+        # A client holds sockets, and its thread may end long before they are collected.
+        self._opened: list[BoundedClient] = []
+        finalize(self, _close, self._opened)
 
     @property
     def name(self) -> str:
@@ -158,6 +162,8 @@ class OpenAIJudge:
         client: BoundedClient | None = getattr(self._clients, "http", None)
         if client is None or client.is_closed:
             client = self._clients.http = BoundedClient()
+            self._opened[:] = [opened for opened in self._opened if not opened.is_closed]
+            self._opened.append(client)
         return client
 
     def _may_ask_without(self, options: dict[str, Any], error: openai.APIStatusError) -> bool:
@@ -186,3 +192,9 @@ class OpenAIJudge:
             f"judge.url: the endpoint refuses model {self._endpoint.model} (HTTP {status}); check"
             " judge.url, judge.model and judge.api_key",
         )
+
+
+def _close(clients: Iterable[BoundedClient]) -> None:
+    """Close the clients of a judge that nobody asks any more."""
+    for client in list(clients):
+        client.close()

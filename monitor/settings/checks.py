@@ -179,7 +179,8 @@ def _check_embedded(settings: Settings) -> None:
         fix = "use sqlite:///FILE, or read Kafka"
         raise problem("store.url", f'is no file, and stream.client is "embedded"; {fix}')
     if settings.stream.format != "json":
-        raise problem("stream.format", 'must be "json" where stream.client is "embedded"')
+        reason = 'is set, and stream.client is "embedded", which takes JSON'
+        raise problem("stream.schema_registry", f"{reason}; leave it out")
 
 
 def _check_database_file(file: str) -> None:

@@ -1,4 +1,4 @@
-"""How often the incident of a slice has come back, for whoever must find what repeats."""
+"""The text that says how often the incident of a slice has come back in four weeks."""
 
 from __future__ import annotations
 

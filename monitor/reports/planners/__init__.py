@@ -5,6 +5,6 @@ so a reader could compute the same rows. Sections show the rows; the JSON file h
 """
 
 __all__ = [
-    "criteria", "detectable", "label_budget", "published_rates", "representation", "score_bands",
+    "criteria", "detectable", "label_budget", "published_rates", "representation",
     "standardised", "threshold_what_if", "tipping_point", "trends",
 ]  # fmt: skip

@@ -48,7 +48,8 @@ def test_where_nothing_helps_it_says_so(ten_pairs: Settings) -> None:
 
 
 OWN = (
-    '[{ group_by = ["channel"], slice = "channel=chat", max_tpr_gap = 0.30 },'
+    '[{ group_by = ["language_variety"], slice = "language_variety=conversational",'
+    " max_tpr_gap = 0.30 },"
     ' { group_by = ["channel"], min_selection_ratio = 0.5 }]'
 )
 
@@ -59,7 +60,7 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
     assert "ok: contract ten-pairs: TPR gaps beyond 0.1 are reliably decided" in said
     assert "ok: contract ten-pairs: TPR gaps beyond 0.3 are reliably decided" in said
     (of_chat,) = (line for line in said.splitlines() if "beyond 0.3" in line)
-    assert of_chat.endswith("(channel=chat)")
+    assert of_chat.endswith("(language_variety=conversational)")
     (ratio,) = (line for line in said.splitlines() if "SELECTION ratios below 0.5" in line)
     assert ratio.endswith("(channel)")
     told = CliRunner().invoke(
@@ -68,10 +69,7 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
         env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
     )
     assert told.exit_code == 0
-    assert (
-        "contract ten-pairs, channel=chat: to show that the limit TPR gap 0.3 is kept"
-        in told.output
-    )
+    assert "=conversational: to show that the limit TPR gap 0.3 is kept" in told.output
     assert "ten-pairs, channel: to show that the limit SELECTION ratio 0.5 is kept" in told.output
 
 
@@ -136,10 +134,13 @@ def test_it_fits_into_a_terminal_and_says_where_more_is(path: Path, tmp_path: Pa
     assert lines[-1].startswith("more: slicewatch check --all")
 
 
-def test_many_warnings_are_counted_and_come_first(tmp_path: Path) -> None:
+def test_many_warnings_are_counted_and_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.commands.check._MOST_LINES", 4)
     text = (EXAMPLES / "quickstart.toml").read_text()
     lines = said_of(text.replace("[[use_case]]", f"{UNUSED}[[use_case]]"), tmp_path)
-    assert all(line.startswith("warning: attribute[") for line in lines[:8])
-    assert lines[8] == "... and 6 more lines, with --all"
-    assert lines[9].startswith("ok: settings")
+    assert all(line.startswith("warning: attribute[") for line in lines[:3])
+    assert lines[3] == "... and 3 more lines, with --all"
+    assert lines[4].startswith("ok: settings")
     assert len(lines) <= 20

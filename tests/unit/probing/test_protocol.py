@@ -83,7 +83,10 @@ WRONG = [
     ({"threshold": None}, "threshold: Expected `float`, got `null`"),
     ({"evidence_passed": 1}, "evidence_passed: Expected `bool`, got `int`"),
     ({"versions": SECRET}, "versions: Expected `object`, got `str`"),
-    ({"versions": SAID["versions"] | {"judge": SECRET}}, "versions.judge: Expected `str` matching"),
+    (
+        {"versions": SAID["versions"] | {"judge": f"{SECRET}\u0007"}},
+        "versions.judge: Expected `str` matching",
+    ),
     ({"versions": SAID["versions"] | {SECRET: "x"}}, "versions: has a field that it must not have"),
     ({"versions": {"judge": "j1"}}, "versions: Object missing required field `rubric`"),
 ]

@@ -87,7 +87,7 @@ def test_the_report_of_the_demo_is_short_and_page_one_holds_the_decision() -> No
     assert len(pages) <= MOST_SHEETS
     assert sum(len(page.split()) for page in pages) <= MOST_WORDS
     first = flat(pages[0])
-    assert "BLOCKED Over the limit: language_variety=conversational: its ready replies are" in first
+    assert "BLOCKED Over the limit: language_variety=conversational: ready replies served" in first
     for slice_name in (
         *(f"language_variety={name}" for name in ("formal", "conversational", "code_switched")),
         *(f"channel={name}" for name in ("chat", "email", "voice")),

@@ -121,13 +121,9 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
         "is no file",
     ),
     (
-        {
-            "stream.client": "embedded",
-            "stream.format": "avro",
-            "stream.schema_registry": {"url": "http://r"},
-        },
-        "stream.format",
-        '"json"',
+        {"stream.client": "embedded", "stream.schema_registry": {"url": "http://r"}},
+        "stream.schema_registry",
+        "leave it out",
     ),
     # streams and time
     ({"stream.labels_topic": "decisions"}, "stream.labels_topic", "two topics"),
@@ -370,9 +366,9 @@ def test_what_is_not_described_is_one_warning(check: Check) -> None:
     lines = api.warnings(check({"attribute.0.purpose": "Equal speed of help."}))
     (line,) = (line for line in lines if line.startswith("not set"))
     missing = line.partition(": ")[2].split(", ")
-    assert {"attribute[0].definition", "use_case[1].contract.rationale"} <= set(missing)
+    assert {"attribute[0].definition", "use_case[1].contract.accepted_trade_off"} <= set(missing)
     assert not {"attribute[0].purpose", "attribute[2].purpose"} & set(missing)
-    assert len(missing) == 3 + 4 + 2 * 5
+    assert len(missing) == 2 + 3 + 2 * 2
 
 
 def test_an_unused_attribute_is_warned_of(check: Check) -> None:
