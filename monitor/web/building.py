@@ -241,7 +241,8 @@ def _at_fault(labels: LabelsAtFault) -> str:
     where = f"{slice_}, route {labels.route.name.lower()}"
     since = moment_text(labels.since)
     if labels.fault is Fault.MISSING:
-        return f"{where}: requested labels are missing since {since}{share}."
+        meanwhile = "Meanwhile it is not tested, and others are compared without it."
+        return f"{where}: requested labels are missing since {since}{share}. {meanwhile}"
     frequency = "too seldom" if labels.fault is Fault.TOO_FEW else "too often"
     return f"{where}: labels are requested {frequency} since {since}{share}."
 

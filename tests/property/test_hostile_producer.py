@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Counted, Pipeline, messages, only_kept
 
 from monitor import composition
+from monitor.core.counts.cells import OTHER
 from monitor.core.time import HOUR, MINUTE
 from monitor.records import Shard
 from monitor.shard_status import ShardStatus
@@ -271,9 +272,16 @@ def _send(
             pipeline.step(worker)
 
 
+def _is_of_others(versions: str) -> bool:
+    """Whether a cell's versions are not the hostile partition's; broken names may lose its judge."""
+    return versions == OTHER or (
+        versions.startswith("judge=") and not versions.startswith(f"judge={OWN}")
+    )
+
+
 def _outcome(pipeline: Pipeline, hostile: Shard, prune_at: int | None) -> Outcome:
     engine, wall = pipeline.engine, pipeline.clock.now()
-    counts = {c: row for c, row in pipeline.counts().items() if not c[3].startswith(f"judge={OWN}")}
+    counts = {c: row for c, row in pipeline.counts().items() if _is_of_others(c[3])}
     watermark = EvaluatorStore(engine, DECISIONS).deltas.watermark()
     slowest = RecordStore(engine).slowest_event_time()
     statuses = {s.shard: s for s in pipeline.statuses() if s.shard != hostile}
@@ -289,7 +297,8 @@ def _kept(engine: sa.Engine) -> Counter[tuple[Any, ...]]:
         for table, row in (("pending", "p.hour, p.id"), ("counts", "p.grain, p.pane, p.cell")):
             query = (
                 f"SELECT {row} FROM {table} p JOIN cell c ON c.id = p.cell"
-                f" JOIN version v ON v.id = c.version WHERE v.text NOT LIKE 'judge={OWN}%'"
+                f" JOIN version v ON v.id = c.version WHERE v.text LIKE 'judge=%'"
+                f" AND v.text NOT LIKE 'judge={OWN}%'"
             )
             found.update((table, *one) for one in connection.execute(sa.text(query)))
     return found
