@@ -2,6 +2,6 @@
 
 __all__ = [
     "asyncapi", "codec", "coder", "collaborators", "dead_letters", "dedupe", "event_time",
-    "event_words", "events", "ingest", "mapping", "probe_signing", "producing", "receiving",
-    "shard", "sources", "unknown_fields", "wire",
+    "event_words", "events", "field_values", "ingest", "mapping", "probe_signing", "producing",
+    "receiving", "shard", "sources", "tolerance", "unknown_fields", "wire",
 ]  # fmt: skip

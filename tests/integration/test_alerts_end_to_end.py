@@ -251,5 +251,5 @@ def assert_links(alert: Body) -> None:
     assert re.fullmatch(rf"http://127\.0\.0\.1:\d+/incidents/{number}", said["status_url"])
     with urllib.request.urlopen(said["status_url"], timeout=60) as answer:
         shown = answer.read().decode()
-    assert f"<h1>Incident {number} (page): " in shown
+    assert f"<h1>Incident {number}: " in shown
     assert f"slicewatch incident ack {number} --by NAME" in shown

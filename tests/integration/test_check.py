@@ -111,6 +111,9 @@ def test_another_coding_is_refused(environment: dict[str, str]) -> None:
 
 def test_a_changed_mapping_is_announced(environment: dict[str, str]) -> None:
     """It changes what every message means."""
+    names = ("decision_id", "decided_at", "route", "evidence_passed", "audit_p", "label_requested")
+    fields = ", ".join(f'{name} = "/{name}"' for name in names)
+    environment |= {"SLICEWATCH__MAPPING__DECISIONS__FIELDS": f"{{ {fields} }}"}
     settings = load(SETTINGS, environment)
     engine = open_store(settings, SystemClock())
     try:
