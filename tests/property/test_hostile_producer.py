@@ -273,7 +273,7 @@ def _send(
 
 
 def _is_of_others(versions: str) -> bool:
-    """Whether a cell's versions are not the hostile partition's; broken names may lose its judge."""
+    """Whether a cell is not of the hostile partition, whose broken names may lose its judge."""
     return versions == OTHER or (
         versions.startswith("judge=") and not versions.startswith(f"judge={OWN}")
     )
