@@ -159,6 +159,7 @@ def test_the_second_of_two_starts_says_why_it_ends(site: Site, tmp_path: Path) -
     site.await_counts(1, 0)
 
 
+@pytest.mark.full
 def test_moves_to_kafka_with_everything(kafka: Broker, topic_name: str, tmp_path: Path) -> None:
     topics = {
         "SLICEWATCH__STREAM__DECISIONS_TOPIC": f"{topic_name}-d",

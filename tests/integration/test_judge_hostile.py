@@ -174,6 +174,7 @@ FAULTS: list[tuple[str, Callable[[], Reply]]] = [
 ]
 
 
+@pytest.mark.full
 def test_a_fault_of_the_endpoint_fails_no_output(
     apache: KafkaBroker, topic_name: str, tmp_path: Path
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_fault_of_the_endpoint_fails_no_output(
 
 
 @pytest.mark.parametrize("status", [401, 404])
+@pytest.mark.full
 def test_only_a_person_mends_a_refused_key_or_model(
     apache: KafkaBroker, topic_name: str, tmp_path: Path, status: int
 ) -> None:

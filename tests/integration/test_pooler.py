@@ -82,6 +82,7 @@ def test_statements_and_settings_do_not_depend_on_the_session(pooled_url: str) -
     engine.dispose()
 
 
+@pytest.mark.full
 def test_a_store_behind_a_pooler_counts_the_same(pooled_url: str, tmp_path: Path) -> None:
     decisions, labels = tmp_path / "decisions.jsonl", tmp_path / "labels.jsonl"
     for path, events in ((decisions, lesson.decisions()), (labels, lesson.labels())):
