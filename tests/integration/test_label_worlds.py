@@ -30,6 +30,7 @@ FOUND = {
     "nothing is lost; gap .30 from day 5": (SMALL, 3),
     "8 % of all audits never come; gap .30 from day 5": (SMALL, 4),
     "a quarter of the traffic loses all its audits; another's gap .30 from day 13": (EIGHT, 4),
+    "a fiftieth of the traffic is hardly served from day 5 on": (SMALL, 4),
 }
 """Days until a page, the wait for labels included."""
 

@@ -132,6 +132,9 @@ def _known(sizes: Sizes) -> Iterable[LabelWorld]:
     stopped = replace(slow, gaps={1: 0.30}, gap_from=day + 4, lost=(loses(0, 1, day),))
     name = f"labels take 1 to 5 days, a slice's stop; another's gap .30 from day {day + 4}"
     yield LabelWorld(name, stopped, breached=(1,), faulty=(0,))
+    held_back = replace(make(0.02), gaps={0: 0.82}, gap_from=day)
+    name = f"a fiftieth of the traffic is hardly served from day {day} on"
+    yield LabelWorld(name, held_back, breached=(0,))
     seldom = replace(make(), skips=(loses(0, 0.4, day),))
     yield LabelWorld("audited at .03 where .05 is said", seldom, faulty=(0,))
     hard = replace(make(), gaps={0: 0.13}, lost=(skips_reviews(0, 0.3, 0, ready=True),))
