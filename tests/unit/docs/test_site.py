@@ -20,6 +20,7 @@ from programs import program
 
 from alerts.exposition.catalogue import CATALOGUE
 from monitor.cli import cli
+from monitor.settings.build import secrets_of
 from monitor.settings.sections import Settings
 
 pytestmark = pytest.mark.full
@@ -123,6 +124,7 @@ def test_every_metric_exists(page: str) -> None:
 
 def fields(kind: Any, prefix: str) -> Iterator[str]:
     """Every key of the settings, as texts write it: ``server.operations.port``."""
+    yield from (f"{prefix}{name}_file" for name in secrets_of(kind))
     for field in msgspec.structs.fields(kind):
         name = f"{prefix}{field.encode_name}"
         yield name
