@@ -224,9 +224,7 @@ def _check_own_limits(use_case: UseCase, key: str, allowed: AllowLists) -> None:
         on_gaps = {name for name, _ in own_limits.numbers} - {"min_tpr", "max_fpr"}
         on_levels = len(on_gaps) < len(own_limits.numbers)
         if on_gaps and own_limits.slice and _is_mirrored(group, allowed):
-            text = (
-                f"the two slices of {group.name} are compared with each other: one gap, one limit"
-            )
+            text = f"the two slices of {group.name} are compared with each other"
             raise problem(f"{limit_key}.slice", f"{text}: one gap, one limit; leave slice out")
         if own_limits.to_core().slice == group.reference and not on_levels:
             text = f"{shown(own_limits.slice)} is the reference of its group-by, which has no gap"
