@@ -57,9 +57,19 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """Plans of one day's bets, by metric and then by limit, since slices may have their own."""
+    """Plans of one day's bets, by metric and then by limit, since slices may have their own.
+
+    Attributes:
+        outcomes: possible outcomes of the day's decisions.
+        left_out: slices that no complement contains on this day, shape (S,): their labels were
+            missing, or not requested as stated, in the days before. The mask is fixed for the day,
+            because a bet on a gap sums up its decisions.
+        gaps: plans of gaps.
+        levels: plans of levels.
+    """
 
     outcomes: Outcomes
+    left_out: Bools
     gaps: dict[Metric, dict[float, GapPlan]] = field(default_factory=dict)
     levels: dict[Metric, dict[float, LevelPlan]] = field(default_factory=dict)
 
@@ -238,7 +248,7 @@ class GroupTests:
         return plans
 
     def _plan(self) -> _Plans:
-        plans = _Plans(Outcomes.from_forecast(self.ready.forecast()))
+        plans = _without_plans(self.ready)
         for _ in self._add_plans(plans):
             pass
         return plans
@@ -271,7 +281,7 @@ class GroupTests:
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             ready = replace(self.ready)
             ready.learn(self.today, days=day - self.day)
-            plans = _Plans(Outcomes.from_forecast(ready.forecast()))
+            plans = _without_plans(ready)
             ahead = self._ahead = _PlansAhead(day, self.today, plans, self._add_plans(plans))
         return next(ahead.left, True) is None
 
@@ -290,9 +300,10 @@ class GroupTests:
 
     def _add_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
         """Add a cohort to ``binned`` and ``today``; return its outcome counts, shape (S, J)."""
-        outcomes = self._plans_of_day().outcomes.bin_counts(cohort, layout)
+        plans = self._plans_of_day()
+        outcomes = plans.outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
-        references = of_references(outcomes, reference, self._left_out)
+        references = of_references(outcomes, reference, plans.left_out)
         self.binned = self.binned + np.stack([outcomes, references])
         self.today = cohort if self.today is None else self.today + cohort
         return outcomes
@@ -308,18 +319,6 @@ class GroupTests:
         today = 0 if self.today is None else self.today.decisions
         decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
         return decided
-
-    @property
-    def _left_out(self) -> Bools:
-        """Return True for slices that no complement contains today, shape (S,).
-
-        Their labels were missing, or not requested as stated, in the days before. The mask is
-        fixed for the day, because a bet on a gap sums up its decisions.
-        """
-        past = self.ready
-        requests = _label_requests(past.decisions, past.labelled, past.requested, past.layout)
-        labelled = Responses(past.requested, past.received).enough & requests.as_stated
-        return ~labelled
 
     @property
     def _responses(self) -> Responses:
@@ -358,7 +357,7 @@ class GroupTests:
         tested = [
             gaps for gaps in compared_gaps if not gaps.hourly.metric.labelled or _labels_all(layout)
         ]
-        left_out = self._left_out if self.labels else None
+        left_out = self._plans_of_day().left_out if self.labels else None
         hour = [(gaps.hourly, cohort) for gaps in tested]
         compared_pairs = add_hour(hour, self.divisor, left_out)
         for gaps, compared in zip(tested, compared_pairs, strict=True):
@@ -376,8 +375,8 @@ class GroupTests:
         """
         if not due.any():
             return
-        plans, responses, requests = self._plans_of_day().gaps, self._responses, self._requests
-        left_out = self._left_out
+        responses, requests = self._responses, self._requests
+        plans, left_out = self._plans_of_day().gaps, self._plans_of_day().left_out
         used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
@@ -469,6 +468,13 @@ class GroupTests:
         return all(
             streams.get(name) == keys for name, keys in now.items() if name.startswith("gap.")
         )
+
+
+def _without_plans(ready: ReadyRates) -> _Plans:
+    """Return a day's outcomes and left-out slices, from the days before; plans are added later."""
+    requests = _label_requests(ready.decisions, ready.labelled, ready.requested, ready.layout)
+    labelled = Responses(ready.requested, ready.received).enough & requests.as_stated
+    return _Plans(Outcomes.from_forecast(ready.forecast()), ~labelled)
 
 
 def _label_requests(
