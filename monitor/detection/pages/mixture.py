@@ -4,17 +4,13 @@ R = sum over alternatives m and over starting times s of mass_s w_m times the pr
 e-values of alternative m since s. Under the null, E[R] is at most the time on the clock, so R
 crosses A at most once per time A on average, under any dependence between streams.
 
-When the change was is estimated by CUSUM: the start of the run of bets since when the product of
-the mean e-values is largest.
-
-Source: Page (1954), Biometrika 41; Pollak (1987), Annals of Statistics 15; Shin, Ramdas and Rinaldo
-(2023), "E-detectors".
+Source: Pollak (1987), Annals of Statistics 15; Shin, Ramdas and Rinaldo (2023), "E-detectors".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -55,20 +51,15 @@ class SrMixture:
         log_r: ln R of each alternative, shape (J, K); -inf is empty.
         pending: clock time since the stream's last bet, shape (J,): the mass of the starting times
             that the next bet begins with.
-        run: CUSUM of the log e-values, averaged over alternatives, at least 0, shape (J,).
-        age: clock time since the run began, with the first bet that it counts, shape (J,): the
-            estimated time since the change.
     """
 
     log_r: Floats
     pending: Floats
-    run: Floats
-    age: Floats
 
     @classmethod
     def empty(cls, streams: int, alternatives: int) -> SrMixture:
         """Return a mixture without evidence (R = 0) for this many streams and alternatives."""
-        return cls(np.full((streams, alternatives), -np.inf), *np.zeros((3, streams)))
+        return cls(np.full((streams, alternatives), -np.inf), np.zeros(streams))
 
     def add_clock(self, time: float) -> None:
         """Add time to all clocks, in the unit in which false alarms are counted.
@@ -79,7 +70,6 @@ class SrMixture:
         if time < 0:
             raise ValueError("the clock cannot run backwards")
         self.pending += time
-        self.age += time
 
     def bet(
         self, rows: Rows, log_e: Floats, weights: npt.ArrayLike, cluster_size: float = 1
@@ -103,13 +93,9 @@ class SrMixture:
             raise ValueError("the cluster size is at least 1")
         if not len(log_e):  # nothing bets
             return
-        parts = np.asarray(weights, np.float64)
-        mass, log_e = self.pending[rows][:, None] * parts, log_e / cluster_size
-        self.log_r[rows] = np.logaddexp(self.log_r[rows], _log(mass)) + log_e
+        mass = self.pending[rows][:, None] * np.asarray(weights, np.float64)
+        self.log_r[rows] = np.logaddexp(self.log_r[rows], _log(mass)) + log_e / cluster_size
         self.pending[rows] = 0
-        mean = np.logaddexp.reduce(log_e + _log(parts), axis=-1)
-        self.run[rows] = np.maximum(self.run[rows] + mean, 0)
-        self.age[rows] = np.where(self.run[rows] > 0, self.age[rows], 0)
 
     def statistic(self) -> Floats:
         """Return S = ln R of each stream, summed over alternatives, shape (J,); -inf if empty."""
@@ -119,8 +105,7 @@ class SrMixture:
     def reset(self, rows: Rows) -> None:
         """Erase the evidence and the clock of these rows, as after a page."""
         self.log_r[rows] = -np.inf
-        for by_stream in (self.pending, self.run, self.age):
-            by_stream[rows] = 0
+        self.pending[rows] = 0
 
     def aligned(self, keys: Sequence[str], wanted: Sequence[str]) -> SrMixture:
         """Return a mixture with a row per name in ``wanted``; names not in ``keys`` are empty.
@@ -131,12 +116,11 @@ class SrMixture:
         """
         rows = positions(keys, wanted)
         log_r = np.pad(self.log_r, ((0, 1), (0, 0)), constant_values=-np.inf)
-        by_stream = (self.pending, self.run, self.age)
-        return SrMixture(log_r[rows], *(np.append(values, 0.0)[rows] for values in by_stream))
+        return SrMixture(log_r[rows], np.append(self.pending, 0.0)[rows])
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return copies of the arrays by field name."""
-        return {field.name: getattr(self, field.name).copy() for field in fields(self)}
+        return {"log_r": self.log_r.copy(), "pending": self.pending.copy()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> SrMixture:
@@ -145,11 +129,11 @@ class SrMixture:
         Raises:
             ValueError: if the shapes do not fit each other.
         """
-        log_r, *by_stream = (np.array(arrays[field.name], np.float64) for field in fields(cls))
-        shapes = {values.shape for values in by_stream}
-        if log_r.ndim != 2 or shapes != {log_r.shape[:1]}:  # noqa: PLR2004 - rows, columns
+        log_r = np.array(arrays["log_r"], np.float64)
+        pending = np.array(arrays["pending"], np.float64)
+        if log_r.ndim != 2 or pending.shape != log_r.shape[:1]:  # noqa: PLR2004 - rows, columns
             raise ValueError("stored mixtures need one pending clock for each row")
-        return cls(log_r, *by_stream)
+        return cls(log_r, pending)
 
 
 def _log(mass: Floats) -> Floats:

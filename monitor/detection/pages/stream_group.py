@@ -13,6 +13,7 @@ from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages import budget
+from monitor.detection.pages.change_ages import ChangeAges
 from monitor.detection.pages.mixture import Rows, SrMixture
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import WeekBets
@@ -29,6 +30,7 @@ class StreamGroup:
         streams: the streams: the rows.
         weights: shares of the error budget, shape (J,).
         mixture: evidence for pages; its clock is in days.
+        ages: days since the change that the evidence for pages points to.
         week: evidence for the weekly list; None before the first cohort.
         finished: log e-values of the week that ended with the last cohort, or None.
         ended: index of that week, or None.
@@ -38,6 +40,7 @@ class StreamGroup:
     streams: tuple[Stream, ...]
     weights: Floats
     mixture: SrMixture
+    ages: ChangeAges
     week: WeekBets | None = None
     finished: Floats | None = None
     ended: int | None = None
@@ -46,7 +49,8 @@ class StreamGroup:
     @classmethod
     def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
         """Return streams without evidence, betting on this many alternatives."""
-        return cls(tuple(streams), weights, SrMixture.empty(len(streams), alternatives))
+        mixture = SrMixture.empty(len(streams), alternatives)
+        return cls(tuple(streams), weights, mixture, ChangeAges.empty(len(streams)))
 
     def enter(self, hour: int) -> None:
         """Begin an hour's cohort: advance both clocks, and store the evidence of an ended week."""
@@ -57,6 +61,7 @@ class StreamGroup:
         self.finished = self.week.enter(hour)
         self.ended = None if self.finished is None else week
         self.mixture.add_clock(COHORT_DAYS)
+        self.ages.age += COHORT_DAYS
 
     def bet(
         self, rows: Rows, log_e: Floats, cluster_size: float = 1, used: Bools | None = None
@@ -74,6 +79,7 @@ class StreamGroup:
         begun = np.ones(self.mixture.log_r.shape[1], np.bool_) if used is None else used
         weights = begun / begun.sum()
         self.mixture.bet(rows, log_e, weights, cluster_size)
+        self.ages.bet(rows, log_e, weights, cluster_size)
         self.week.mixture.bet(rows, log_e, weights, cluster_size)
 
     def cross(self) -> dict[Stream, float]:
@@ -85,8 +91,9 @@ class StreamGroup:
             return {}
         statistic = self.mixture.statistic()
         rows = budget.crossed(statistic, self.weights)
-        ages = self.mixture.age[rows].tolist()
+        ages = self.ages.age[rows].tolist()
         self.mixture.reset(rows)
+        self.ages.reset(rows)
         self._steps = budget.evidence(np.where(rows, -np.inf, statistic), self.weights)
         places = np.flatnonzero(rows).tolist()
         return {self.streams[row]: age for row, age in zip(places, ages, strict=True)}
@@ -99,7 +106,7 @@ class StreamGroup:
 
     def to_arrays(self, prefix: str) -> Arrays:
         """Return the whole state as arrays, names prefixed; stream names are left out."""
-        arrays = prefixed(prefix, self.mixture.to_arrays())
+        arrays = prefixed(prefix, {**self.mixture.to_arrays(), **self.ages.to_arrays()})
         if self.week is not None:
             arrays |= prefixed(f"{prefix}.week", self.week.mixture.to_arrays())
             arrays[f"{prefix}.week"] = np.array(self.week.week, np.int64)
@@ -117,7 +124,9 @@ class StreamGroup:
             return
         keys_now = [stream.key for stream in self.streams]
         self._steps = None
-        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, keys_now)
+        own_arrays = part(arrays, prefix)
+        self.mixture = SrMixture.from_arrays(own_arrays).aligned(keys, keys_now)
+        self.ages = ChangeAges.from_arrays(own_arrays).aligned(keys, keys_now)
         if f"{prefix}.week" in arrays:
             week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, keys_now)
             self.week = WeekBets(int(arrays[f"{prefix}.week"]), week)

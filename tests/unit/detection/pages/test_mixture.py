@@ -217,36 +217,3 @@ def test_stored_arrays_are_copies_and_must_fit() -> None:
     assert arrays["pending"].tolist() == [0.5, 0.5, 1.5]
     with pytest.raises(ValueError, match="one pending clock for each row"):
         SrMixture.from_arrays(arrays | {"pending": np.zeros(2)})
-
-
-@pytest.mark.parametrize(("rate", "batch"), [(0.7, 60), (0.6, 30), (0.75, 200)])
-def test_the_age_of_a_change_is_estimated_within_the_days_that_found_it(
-    rate: float, batch: int
-) -> None:
-    """After 40 good days. The error is at most as long as the evidence for the change took."""
-    rng, runs, good = np.random.default_rng(3), 400, 40
-    mixture, needed = SrMixture.empty(runs, 6), np.full(runs, np.inf)
-    ages = np.full(runs, np.nan)
-    for day in range(1, 120):
-        mixture.add_clock(1)
-        hits = rng.binomial(batch, 0.85 if day <= good else rate, runs)
-        mixture.bet(np.arange(runs), level_log_e(np.full(runs, batch), hits), SIXTHS)
-        crossed = np.isinf(needed) & (mixture.statistic() > math.log(500))
-        needed[crossed], ages[crossed] = day, mixture.age[crossed]
-    right = needed > good
-    assert right.mean() > 0.97
-    began = needed[right] - ages[right]
-    assert abs(np.median(began) - good) <= 1
-    assert np.quantile(abs(began - good), 0.9) <= 1 + np.median(needed[right] - good)
-
-
-def test_the_age_is_that_of_the_last_run_and_is_stored() -> None:
-    mixture = SrMixture.empty(2, 6)
-    for evidence in (1.0, -3.0, 1.0, 0.5):
-        mixture.add_clock(1)
-        mixture.bet(np.array([0]), np.full((1, 6), evidence), SIXTHS)
-    restored = SrMixture.from_arrays(mixture.to_arrays())
-    assert restored.age.tolist() == [2, 4]
-    assert restored.run == pytest.approx([1.5, 0])
-    restored.reset(np.array([True, False]))
-    assert (restored.age.tolist(), restored.run.tolist()) == ([0, 4], [0, 0])
