@@ -1,4 +1,4 @@
-"""When a change began: the age of the present run of evidence of each stream, by CUSUM.
+"""The age of the change behind each stream's evidence, estimated by CUSUM.
 
 The estimate is the start of the run of bets since when the product of the mean e-values is largest.
 It has no bound, and decides nothing: it dates what a crossing found.
