@@ -33,6 +33,7 @@ NAMES = ("fleet", "slice", "operations", "health")
 CONDITIONS: Mapping[str, Callable[[Settings], bool]] = {
     "probes": lambda settings: bool(settings.probes.sets),
     "evaluations": lambda settings: bool(settings.bias_dimension),
+    "judge": lambda settings: settings.judge.model is not None,
 }
 """Conditions of rows: whether an installation's settings declare what they show."""
 
@@ -128,7 +129,7 @@ class PanelRow(Declared, frozen=True, kw_only=True):
 
     title: Text
     panels: tuple[Panel, ...]
-    when: Literal["probes", "evaluations"] | None = None
+    when: Literal["probes", "evaluations", "judge"] | None = None
 
 
 class Variable(Declared, frozen=True, kw_only=True):

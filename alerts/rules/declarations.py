@@ -84,7 +84,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: AlertName
     condition: Name | None = None
-    only_with: Literal["probes.sets", "bias_dimension"] | None = None
+    only_with: Literal["probes.sets", "bias_dimension", "judge.model"] | None = None
     by_metric: bool = False
     severity: Severity
     guardrail: Severity | None = None

@@ -171,17 +171,20 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
         **_bearer(_token_file(server)),
         "static_configs": [{"targets": [_scrape_address(server.host, server.port, outside)]}],
     }
-    if operations.port is None:
-        return
-    yield {
-        "job_name": f"{job}-operations",
-        "sample_limit": _OWN_SERIES,
-        "static_configs": [
-            {"targets": [_scrape_address(operations.host, operations.port, outside)]}
-        ],
-        # Alerts know one job, whichever port its metrics come from.
-        "relabel_configs": [{"target_label": "job", "replacement": job}],
-    }
+    if operations.port is not None:
+        yield {
+            **_plain_scrape(f"{job}-operations", operations.host, operations.port, outside),
+            # Alerts know one job, whichever port its metrics come from.
+            "relabel_configs": [{"target_label": "job", "replacement": job}],
+        }
+    if settings.judge.model is not None:
+        yield _plain_scrape(f"{job}-judge", settings.judge.host, settings.judge.port, outside)
+
+
+def _plain_scrape(name: str, host: str, port: int, outside: str) -> Document:
+    """Return a scrape job for a port that serves a process's own series, without slices."""
+    target = {"targets": [_scrape_address(host, port, outside)]}
+    return {"job_name": name, "sample_limit": _OWN_SERIES, "static_configs": [target]}
 
 
 def _tls_part(certificate: str | None, *, by_certificate: bool) -> Document:

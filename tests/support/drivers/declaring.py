@@ -1,9 +1,14 @@
-"""Settings with which every rule is rendered: a probe set and a bias dimension are declared."""
+"""Settings with which every rule is rendered: with a probe set, a bias dimension and a judge."""
 
 from __future__ import annotations
 
 from monitor.settings import Settings
-from monitor.settings.sections import BiasDimensionSettings, ProbeSetSettings, ProbesSettings
+from monitor.settings.sections import (
+    BiasDimensionSettings,
+    JudgeSettings,
+    ProbeSetSettings,
+    ProbesSettings,
+)
 
 _SET = ProbeSetSettings(
     name="tone", digest="5f" * 32, pairs=4, variants=("a", "b"), reference="a"
@@ -11,4 +16,5 @@ _SET = ProbeSetSettings(
 DECLARING = Settings(
     probes=ProbesSettings(sets=(_SET,)),
     bias_dimension=(BiasDimensionSettings(name="refusals", owner="A. Person"),),
+    judge=JudgeSettings(model="judge-model"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from alerts.rules.prometheus import (
@@ -14,7 +15,7 @@ from alerts.rules.prometheus import (
     needed_files,
 )
 from monitor.settings import Alerting, Secret, Server, Settings
-from monitor.settings.sections import Operations, Token
+from monitor.settings.sections import JudgeSettings, Operations, Token
 
 OURS = Secret("a-token-of-the-test")
 
@@ -101,6 +102,14 @@ def test_a_second_port_is_a_second_target_of_the_same_job() -> None:
     assert own["job_name"] != fairness["job_name"]
     assert own["relabel_configs"] == [{"target_label": "job", "replacement": "slicewatch"}]
     assert not {"scheme", "authorization"} & own.keys()
+
+
+def test_a_declared_judge_is_a_job_of_its_own() -> None:
+    declared = msgspec.structs.replace(settings(), judge=JudgeSettings(model="judge-model"))
+    _, judge = example(declared)["scrape_configs"]
+
+    assert (judge["job_name"], targets(judge)) == ("slicewatch-judge", ["localhost:9096"])
+    assert "relabel_configs" not in judge  # or a judge that is down would be a service that is down
 
 
 @pytest.mark.parametrize(
