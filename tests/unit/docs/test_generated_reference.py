@@ -84,9 +84,9 @@ def commands_page() -> str:
 
 
 def command_lines(command: click.Command, name: str) -> Iterator[str]:
-    width = {"terminal_width": 100, "max_content_width": 100}
     # Click keeps the help option of whoever asked first, so it is left out.
-    context = click.Context(command, info_name=name, help_option_names=[], **width)
+    context = click.Context(command, info_name=name, help_option_names=[])
+    context.terminal_width = context.max_content_width = 100
     if not isinstance(command, click.Group) or command.invoke_without_command:
         yield f"\n## slicewatch {name.partition(' ')[2]}\n\n```text"
         yield command.get_help(context).partition("\n\n")[2].rstrip() + "\n```"
