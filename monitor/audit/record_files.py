@@ -111,7 +111,25 @@ VersionTuple = Annotated[
 
 
 class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Fields of one row of a probe set: shared fields and those of the variant."""
+    """Fields of one row of a probe set: shared fields and those of the variant.
+
+    Attributes:
+        dataset: name of the set for people; the same in every row.
+        synthetic: true for invented test conditions, false for reviewed data of real people.
+        pair_id: the pair that the row belongs to.
+        variant: name of the variant.
+        attributes: allow-listed in the settings; variants of a pair differ in at least one.
+        policy: version of the policy that the reviewers applied.
+        dataset_version: version of the set for people; the same in every row.
+        varies: which of expected_ready, policy and evidence differ within pairs on purpose.
+        axis: what is varied; pairs of one axis have the same variants.
+        expected_ready: whether reviewers say that the reply is ready.
+        evidence: id of the evidence supplied with the request.
+        reviewers_agree: two reviewers agree that the variants ask for the same, and on the outcome.
+        held_out: never used to repair the router; reported apart.
+        request: what is sent; only a set has it, results do not.
+        request_sha256: hash of the request, which is all that results keep of it.
+    """
 
     dataset: Name
     synthetic: Truth
@@ -131,7 +149,15 @@ class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class ResultFields(SetFields, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Fields of a row of results: those of the set, and the router's decision."""
+    """Fields of a row of results: those of the set, and the router's decision.
+
+    Attributes:
+        threshold: a score equal to it is served.
+        evidence_passed: whether the evidence gate let the request through.
+        versions: versions of judge, rubric, policy and router.
+        judge_score: score of the judge.
+        route: if left out, it follows from score, threshold and evidence gate.
+    """
 
     threshold: Fraction
     evidence_passed: Truth

@@ -100,7 +100,16 @@ CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}"
 
 
 class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Table [scorecard] of the file: the product, and tolerances for comparisons."""
+    """Table [scorecard] of the file: the product, and tolerances for comparisons.
+
+    Attributes:
+        name: the product.
+        developer: who made the model.
+        model: what is released; a score of another model is overdue. Default: the newest score's.
+        drift: rise in harm since ``--previous`` that becomes a recalibration ticket.
+        worse_by: rise in harm above ``--baseline`` that blocks when exceeded.
+        allow_uncompared: with ``--baseline``, a score without a comparable one does not block.
+    """
 
     name: Name
     developer: Label | None = None
@@ -111,7 +120,26 @@ class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Table [[dimension]] of the file: what to measure, its limit and its owner."""
+    """Table [[dimension]] of the file: what to measure, its limit and its owner.
+
+    Attributes:
+        name: by it scorecards are compared over time.
+        measure: what is computed.
+        records: file of the records, relative to the scorecard.
+        synthetic: true for invented test conditions, false for reviewed data of real people.
+        probe_set: the set that was sent.
+        probe_version: version of that set.
+        model: version of what answered.
+        rubric: version of what judged the answers, if anything did.
+        measured: day of the measurement.
+        limit: highest score allowed (disparate_impact: lowest); without it the score is diagnostic.
+        slices: variants or slices that must occur; an absent one is not measured.
+        min_items: fewest items of a set that can pass.
+        min_compared: fewest items that can be compared and pass.
+        cadence: after this time a score is overdue and blocks; release: it holds for its release.
+        owner: who answers for it.
+        limitation: what the score does not say.
+    """
 
     name: Name
     measure: MeasureName
@@ -132,7 +160,19 @@ class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Table [[benchmark]] of the file: a public result, never compared with a limit."""
+    """Table [[benchmark]] of the file: a public result, never compared with a limit.
+
+    Attributes:
+        name: of the row.
+        benchmark: the public set, such as BBQ.
+        metric: what the set measures.
+        value: the result.
+        items: items of the set.
+        model: version of what answered.
+        measured: day of the measurement.
+        owner: who answers for it.
+        limitation: what the result does not say.
+    """
 
     name: Name
     benchmark: Label

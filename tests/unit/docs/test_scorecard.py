@@ -6,21 +6,10 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from click.testing import CliRunner
 
-from monitor.audit.scorecard.card_file import (
-    DRIFT,
-    FEW_COMPARED,
-    FEW_ITEMS,
-    WORSE_BY,
-    Dimension,
-    Head,
-)
-from monitor.audit.scorecard.measures import MEASURES
-from monitor.audit.scorecard.scoring import SMALLEST_REAL
 from monitor.cli import cli
 
 ROOT = Path(__file__).parents[3]
@@ -40,20 +29,3 @@ def test_its_commands_end_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert result.exit_code == 1, result.output
         assert "1 of 2 dimensions with a limit block: refusals." in result.stdout
     assert "as it was" in result.stdout
-
-
-def test_it_names_every_measure_with_its_fields() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
-    for name, measure in MEASURES.items():
-        (row,) = [line for line in rows if f"`{name}`" in line.split("|")[1]]
-        fields = set(re.findall(r"`(\w+)`", row.split("|")[2]))
-        assert fields <= set(get_type_hints(measure.record)), name
-        assert fields == set(get_type_hints(measure.record)) or "the same" in row, name
-
-
-def test_it_names_every_key_and_number() -> None:
-    keys = PAGE.partition("## Measures")[0]
-    names = [*get_type_hints(Dimension), *get_type_hints(Head)]
-    assert [name for name in names if f"`{name}`" not in keys] == []
-    for number in (DRIFT, WORSE_BY, FEW_ITEMS, FEW_COMPARED, SMALLEST_REAL):
-        assert str(number) in PAGE
