@@ -24,8 +24,8 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.time import MINUTE
 
 BYTES_PER_KEY = 10
-"""Most memory per key, where there are many: the key 8, its minute 1, bitmap 3/4, and a share of keys
-that are past the window and not deleted yet."""
+"""Most memory per key, where there are many: the key 8, its minute 1, bitmap 3/4, and a share of
+keys that are past the window and not deleted yet."""
 
 _Halves = npt.NDArray[np.uint64]
 _Offsets = npt.NDArray[np.unsignedinteger]
@@ -45,7 +45,7 @@ class KeyRun:
     """Sorted keys, at least one, with arrival minutes; equal keys by arrival.
 
     Most keys that are looked up are absent. Where a run has many keys, a bitmap shows this for six
-    in seven of them. It expects evenly spread keys, as hashes are; other keys are found more slowly.
+    in seven of them. It expects evenly spread keys, as hashes are; others are found more slowly.
 
     Attributes:
         keys: the keys.
