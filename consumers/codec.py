@@ -491,11 +491,11 @@ def _identity(label: Label, labelled_at: int) -> str:
 
     It has all that distinguishes two labels, since it is the key of waiting labels.
     """
-    said = _judgement(label.kind, label.version, label.ready, label.blind, label.reason)
+    said = _said(label.kind, label.version, label.ready, label.blind, label.reason)
     return f"{label.label_id}\n{said}\n{labelled_at}\n{label.reviewer}"
 
 
 @lru_cache(maxsize=1024)
-def _judgement(kind: str, version: int, ready: bool | None, blind: bool | None, reason: str) -> str:
+def _said(kind: str, version: int, ready: bool | None, blind: bool | None, reason: str) -> str:
     """Return what many labels have in common as a text, remembered: it is slow to write."""
     return f"{kind}\n{version}\n{ready}\n{bool(blind)}\n{reason}"

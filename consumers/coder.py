@@ -83,7 +83,7 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class _CodeTables:
-    """What codes stand for, as arrays by code, so that a batch is looked up at once."""
+    """Arrays of what each code stands for, so that a batch is looked up at once."""
 
     routes: Int64s
     atoms: Int64s
@@ -376,14 +376,12 @@ class Coder:
     def _by_code(self) -> _CodeTables:
         """Return the tables of all codes; a new code makes them anew."""
         if self._tables is None:
-            is_probe = np.zeros(len(self._meanings), np.bool_)
-            is_probe[list(self._production)] = True
             self._tables = _CodeTables(
                 routes=np.array([meaning[2] for meaning in self._meanings], np.int64),
                 atoms=np.array(self._newest_atoms, np.int64),
                 keep=np.array(self._keep, np.float64),
                 floors=np.array(self._floors, np.float64),
-                is_probe=is_probe,
+                is_probe=np.isin(np.arange(len(self._meanings)), list(self._production)),
             )
         return self._tables
 

@@ -50,16 +50,10 @@ KeyedHash = blake2b
 def hash_texts(keyed: KeyedHash, texts: Iterable[str]) -> Int64s:
     """Return the 63-bit hash of each text, added to what ``keyed`` has taken in, as it is."""
     digests: list[bytes] = []
-    copy, append = keyed.copy, digests.append
     for text in texts:
-        text_hash = copy()
+        text_hash = keyed.copy()
         text_hash.update(text.encode())
-        append(text_hash.digest())
-    return hashes_of(digests)
-
-
-def hashes_of(digests: Iterable[bytes]) -> Int64s:
-    """Return digests of eight bytes as 63-bit numbers."""
+        digests.append(text_hash.digest())
     return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
 
 
@@ -131,11 +125,8 @@ class IdHasher:
 
     def _hash_by_number(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
         """Return the hash of each text by the key with its number."""
-        present = np.unique(numbers).tolist()
-        if len(present) == 1:
-            return hash_texts(self._keyed[present[0]], texts)
         ids = np.empty(len(texts), np.int64)
-        for number in present:
+        for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
             ids[rows] = hash_texts(self._keyed[number], [texts[row] for row in rows.tolist()])
         return ids

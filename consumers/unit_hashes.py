@@ -12,10 +12,13 @@ from monitor.core.time import DAY
 
 MAX_UNITS = 65_536
 """Most units in memory per day and id key: about 12 MB; then they are forgotten."""
-_WORTHWHILE = 0.5
-"""Least share of decisions whose unit is in memory: to remember a new one costs half a hash."""
 _MAX_GROUPS = 3
 _MOST_KEYS = 1 << 16  # most id keys ever
+
+
+def texts_at(texts: Sequence[str], rows: Int64s) -> Sequence[str]:
+    """Return the texts at these rows, in the rows' order; all texts if the numbers are equal."""
+    return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
 
 
 class _HashesOfDay:
@@ -28,11 +31,7 @@ class _HashesOfDay:
     def __init__(self, keyed: KeyedHash) -> None:
         self._keyed = keyed
         self._remembers = True
-        self._forget()
-
-    def _forget(self) -> None:
-        self._hashes = {"": 0}
-        self._decisions = 0
+        self._hashes, self._decisions = {"": 0}, 0
 
     def hashes(self, units: Sequence[str]) -> Int64s:
         """Return each unit's hash; 0 for the empty unit."""
@@ -45,14 +44,15 @@ class _HashesOfDay:
 
     def _remembered(self, units: Sequence[str]) -> Int64s:
         new_units = [unit for unit in set(units) if unit not in self._hashes]
-        new_hashes = hash_texts(self._keyed, new_units).tolist()
-        self._hashes.update(zip(new_units, new_hashes, strict=True))
+        self._hashes.update(
+            zip(new_units, hash_texts(self._keyed, new_units).tolist(), strict=True)
+        )
         self._decisions += len(units)
         hashes = np.fromiter(map(self._hashes.__getitem__, units), np.int64, len(units))
         if len(self._hashes) > MAX_UNITS:
-            # As many are new each time that the memory fills, so this share is what will be.
-            self._remembers = len(self._hashes) < (1 - _WORTHWHILE) * self._decisions
-            self._forget()
+            # The share of new ones stays, and to remember one costs half a hash.
+            self._remembers = 2 * len(self._hashes) < self._decisions
+            self._hashes, self._decisions = {"": 0}, 0
         return hashes
 
 
@@ -73,10 +73,7 @@ class UnitHasher:
         groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
-            group_units = (
-                units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
-            )
-            hashes[rows] = self._of_group(group).hashes(group_units)
+            hashes[rows] = self._of_group(group).hashes(texts_at(units, rows))
         return hashes
 
     def _of_group(self, group: int) -> _HashesOfDay:
