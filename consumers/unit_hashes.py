@@ -29,8 +29,7 @@ class _HashesOfDay:
     """
 
     def __init__(self, keyed: KeyedHash) -> None:
-        self._keyed = keyed
-        self._remembers = True
+        self._keyed, self._remembers = keyed, True
         self._hashes, self._decisions = {"": 0}, 0
 
     def hashes(self, units: Sequence[str]) -> Int64s:
@@ -44,9 +43,8 @@ class _HashesOfDay:
 
     def _remembered(self, units: Sequence[str]) -> Int64s:
         new_units = [unit for unit in set(units) if unit not in self._hashes]
-        self._hashes.update(
-            zip(new_units, hash_texts(self._keyed, new_units).tolist(), strict=True)
-        )
+        new_hashes = hash_texts(self._keyed, new_units).tolist()
+        self._hashes.update(zip(new_units, new_hashes, strict=True))
         self._decisions += len(units)
         hashes = np.fromiter(map(self._hashes.__getitem__, units), np.int64, len(units))
         if len(self._hashes) > MAX_UNITS:
