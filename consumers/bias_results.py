@@ -50,13 +50,13 @@ class BiasResults:
             dead_letters: gets the results that are refused.
             now: wall clock, microseconds.
         """
+        if _NAME not in b"\n".join(filter(None, records.values)):
+            return records, []  # one search of all of them takes half the time
         marked = [
             row
             for row, value in enumerate(records.values)
             if value is not None and _NAME in value and _MARK.search(value) is not None
         ]
-        if not marked:
-            return records, []
         scores = []
         for row in marked:
             try:

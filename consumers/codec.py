@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, chain, repeat
 from types import NoneType
 from typing import Any, Generic, TypeVar
@@ -468,14 +468,15 @@ class LabelCodec:
         texts = _texts([event.decision_id for event in events])
         reviewers = [f"{event.decision_id}\n{event.reviewer}" for event in events]
         ts = _micros([event.decided_at for event in events])
+        labelled_at = _micros([event.labelled_at for event in events])
         labels = LabelColumns(
             ids=self._hash(texts, ts),
             ts=ts,
             complaint=column(event.reason == "complaint" for event in events).astype(np.int8),
             rank=column(KIND_RANKS[event.kind] for event in events).astype(np.int8),
             revision=column(event.version for event in events),
-            labelled_at=_micros([event.labelled_at for event in events]),
-            label=self._hash(map(_identity, events), ts),
+            labelled_at=labelled_at,
+            label=self._hash(list(map(_identity, events, labelled_at.tolist())), ts),
             ready=column(_READY[event.ready] for event in events).astype(np.int8),
             blind=column(bool(event.blind) for event in events).astype(np.bool_),
             reviewer=np.maximum(self._hash(reviewers, ts) >> _REVIEWER_SHIFT, 1),
@@ -485,12 +486,16 @@ class LabelCodec:
         return DecodedLabels(labels, other_ids, *places, decoded.unknown)
 
 
-def _identity(label: Label) -> str:
+def _identity(label: Label, labelled_at: int) -> str:
     """Return the label's id and whole content as a text to hash, which decides between ties.
 
     It has all that distinguishes two labels, since it is the key of waiting labels.
     """
-    at = label.labelled_at
-    seconds = at / 1e3 if isinstance(at, int) else at.timestamp()
-    head = f"{label.label_id}\n{label.kind}\n{label.version}\n{label.ready}"
-    return f"{head}\n{bool(label.blind)}\n{label.reason}\n{seconds}\n{label.reviewer}"
+    said = _said(label.kind, label.version, label.ready, label.blind, label.reason)
+    return f"{label.label_id}\n{said}\n{labelled_at}\n{label.reviewer}"
+
+
+@lru_cache(maxsize=1024)
+def _said(kind: str, version: int, ready: bool | None, blind: bool | None, reason: str) -> str:
+    """Return what many labels have in common as a text, remembered: it is slow to write."""
+    return f"{kind}\n{version}\n{ready}\n{bool(blind)}\n{reason}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 from unicodedata import normalize
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from consumers.cardinality import UnlistedValues
 from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Versions
@@ -77,6 +79,17 @@ class _Content:
         self.meaning = meaning
         self.codes: dict[Detail, int] = {}
         self.keys = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CodeTables:
+    """Arrays of what each code stands for, so that a batch is looked up at once."""
+
+    routes: Int64s
+    atoms: Int64s
+    keep: npt.NDArray[np.float64]
+    floors: npt.NDArray[np.float64]
+    is_probe: npt.NDArray[np.bool_]
 
 
 def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
@@ -168,6 +181,7 @@ class Coder:
         self._floors: list[float] = []
         self._dropped: dict[str, list[int]] = {}
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._declared}
+        self._tables: _CodeTables | None = None
 
     def begin_day(self) -> None:
         """Restart the estimates of distinct unlisted values, and drop all codes."""
@@ -242,6 +256,7 @@ class Coder:
         code = content.codes.get(detail)
         if code is None:
             code = content.codes[detail] = len(self._meanings)
+            self._tables = None
             keep, floor, dropped = detail
             self._meanings.append(content.meaning)
             self._newest_atoms.append(content_id(content.meaning[0][-1]))
@@ -357,22 +372,30 @@ class Coder:
         self._cells[cell] = (atom, version, stratum)
         return cell
 
+    @property
+    def _by_code(self) -> _CodeTables:
+        """Return the tables of all codes; a new code makes them anew."""
+        if self._tables is None:
+            self._tables = _CodeTables(
+                routes=np.array([meaning[2] for meaning in self._meanings], np.int64),
+                atoms=np.array(self._newest_atoms, np.int64),
+                keep=np.array(self._keep, np.float64),
+                floors=np.array(self._floors, np.float64),
+                is_probe=np.isin(np.arange(len(self._meanings)), list(self._production)),
+            )
+        return self._tables
+
     def routes(self, codes: Int64s) -> Int64s:
         """Return the number of the route for each code."""
-        table = np.array([meaning[2] for meaning in self._meanings], np.int64)
-        return table[codes]
+        return self._by_code.routes[codes]
 
     def atoms(self, codes: Int64s) -> Int64s:
         """Return the atom id, in the newest era, for each code."""
-        return np.array(self._newest_atoms, np.int64)[codes]
+        return self._by_code.atoms[codes]
 
     def probe_rows(self, codes: Int64s) -> Int64s:
         """Return the indices of codes whose decisions call themselves probes."""
-        if not self._production:
-            return np.empty(0, np.int64)
-        is_probe = np.zeros(len(self._meanings), np.bool_)
-        is_probe[list(self._production)] = True
-        return np.flatnonzero(is_probe[codes])
+        return np.flatnonzero(self._by_code.is_probe[codes])
 
     def as_production(self, codes: Int64s) -> Int64s:
         """Return, for each code of a probe, the code of the same decision as production traffic."""
@@ -380,11 +403,11 @@ class Coder:
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Return each code's chance of keeping a requested label: at most grid rate / audit_p."""
-        return np.array(self._keep, np.float64)[codes]
+        return self._by_code.keep[codes]
 
     def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Return, per code, the score that its route needed: auto_serve's threshold, or -inf."""
-        return np.array(self._floors, np.float64)[codes]
+        return self._by_code.floors[codes]
 
     def unknown_values(self, codes: Int64s) -> dict[str, int]:
         """Return the number of decisions with an unlisted value, by attribute."""

@@ -43,6 +43,20 @@ MAX_DEAD_LETTERS = 1_000
 An unreadable event may have two bytes; its dead letter takes a hundred times as many."""
 
 
+KeyedHash = blake2b
+"""A hash that has taken in a key, and may have taken in more."""
+
+
+def hash_texts(keyed: KeyedHash, texts: Iterable[str]) -> Int64s:
+    """Return the 63-bit hash of each text, added to what ``keyed`` has taken in, as it is."""
+    digests: list[bytes] = []
+    for text in texts:
+        text_hash = keyed.copy()
+        text_hash.update(text.encode())
+        digests.append(text_hash.digest())
+    return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
+
+
 class IdHasher:
     """Hasher of ids by keyed 63-bit BLAKE2b: pseudonyms that mean nothing without the key.
 
@@ -64,18 +78,18 @@ class IdHasher:
     def __call__(self, texts: Iterable[str], ts: Int64s) -> Int64s:
         """Return the 63-bit hash of each text, by the key for its decided_at (microseconds)."""
         if not len(self._starts):
-            return self._hashed(texts, 0)
+            return hash_texts(self._keyed[0], texts)
         return self._hash_by_number(list(texts), self.numbers(ts))
 
     def under_all(self, text: str) -> list[int]:
         """Return the hashes of a text by every key, oldest key first."""
-        return [self.hash_with(text, number) for number in range(len(self._keyed))]
+        return [int(hash_texts(keyed, [text])[0]) for keyed in self._keyed]
 
-    def hash_with(self, text: str, number: int) -> int:
-        """Return the hash of a text by the key with this number, counted from 0."""
+    def keyed(self, number: int, prefix: str = "") -> KeyedHash:
+        """Return a hash by the key with this number, counted from 0, that has taken in a prefix."""
         keyed = self._keyed[number].copy()
-        keyed.update(text.encode())
-        return int.from_bytes(keyed.digest(), "big") >> 1
+        keyed.update(prefix.encode())
+        return keyed
 
     def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
         """Return hashes by the neighbouring key, by (id, decided_at), for labels near a key change.
@@ -111,23 +125,11 @@ class IdHasher:
 
     def _hash_by_number(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
         """Return the hash of each text by the key with its number."""
-        present = np.unique(numbers).tolist()
-        if len(present) == 1:
-            return self._hashed(texts, present[0])
         ids = np.empty(len(texts), np.int64)
-        for number in present:
+        for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
-            ids[rows] = self._hashed([texts[row] for row in rows.tolist()], number)
+            ids[rows] = hash_texts(self._keyed[number], [texts[row] for row in rows.tolist()])
         return ids
-
-    def _hashed(self, texts: Iterable[str], number: int) -> Int64s:
-        digests: list[bytes] = []
-        copy, append = self._keyed[number].copy, digests.append
-        for text in texts:
-            keyed = copy()
-            keyed.update(text.encode())
-            append(keyed.digest())
-        return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
 
 
 class DeadLetterBuffer:

@@ -24,13 +24,13 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.time import MINUTE
 
 BYTES_PER_KEY = 10
-"""Most memory per key, where there are many: the key 8, its minute 1, bitmap and index 3/4, and a
-share of keys that are past the window and not deleted yet."""
+"""Most memory per key, where there are many: the key 8, its minute 1, bitmap 3/4, and a share of
+keys that are past the window and not deleted yet."""
 
 _Halves = npt.NDArray[np.uint64]
 _Offsets = npt.NDArray[np.unsignedinteger]
-_BITS_PER_KEY = 4
-_KEYS_PER_ENTRY = 8
+_BITS_PER_KEY = 6
+_MANY = 1 << 14  # keys of a run from which on the bitmap is faster than to search for each key
 _SIGN = np.uint64(1 << 63)
 _HALF = np.uint64(32)
 
@@ -42,51 +42,36 @@ def upper_halves(keys: Int64s) -> _Halves:
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """Sorted keys, at least one, with arrival minutes and an index; equal keys by arrival.
+    """Sorted keys, at least one, with arrival minutes; equal keys by arrival.
 
-    Most keys that are looked up are absent. A bitmap shows this for three in four of them. For the
-    rest an index by their upper bits gives the place to within a few keys. Both expect evenly
-    spread keys, as hashes are; other keys are found more slowly.
+    Most keys that are looked up are absent. Where a run has many keys, a bitmap shows this for six
+    in seven of them. It expects evenly spread keys, as hashes are; others are found more slowly.
 
     Attributes:
         keys: the keys.
         offsets: minute of arrival of each, after ``start``.
         start: the minute that offsets count from.
-        bitmap: the bit of every key is set; bits are in the order of the keys.
-        shifts: places by which the keys of an index entry begin later than if every entry had the
-            same number of keys.
-        steps: steps of a binary search within the largest entry.
+        bitmap: the bit of every key is set; bits are in the order of the keys. Empty for few keys.
     """
 
     keys: Int64s
     offsets: _Offsets
     start: int
     bitmap: npt.NDArray[np.uint8]
-    shifts: npt.NDArray[np.signedinteger]
-    steps: int
 
     @staticmethod
     def from_sorted(keys: Int64s, offsets: _Offsets, start: int) -> KeyRun:
-        """Return an indexed run of sorted keys; key i arrived at minute ``start + offsets[i]``."""
-        upper, entries = upper_halves(keys), _entries(len(keys))
-        bits = np.zeros(-(-len(keys) * _BITS_PER_KEY // 8) * 8, np.bool_)
-        bits[_places(upper, len(bits))] = True
-        sizes = np.bincount(_places(upper, entries), minlength=entries)
-        begins = np.append(0, np.cumsum(sizes))
-        shifts = begins - np.arange(entries + 1) * _KEYS_PER_ENTRY
-        return KeyRun(
-            keys,
-            offsets,
-            start,
-            np.packbits(bits, bitorder="little"),
-            shifts.astype(_smallest_type(shifts)),
-            int(sizes.max()).bit_length(),
-        )
+        """Return a run of sorted keys; key i arrived at minute ``start + offsets[i]``."""
+        places = -(-len(keys) * _BITS_PER_KEY // 8) * 8 if len(keys) >= _MANY else 0
+        bits = np.zeros(places, np.bool_)
+        if places:
+            bits[_places(upper_halves(keys), places)] = True
+        return KeyRun(keys, offsets, start, np.packbits(bits, bitorder="little"))
 
     @property
     def nbytes(self) -> int:
         """Return the memory of the arrays, in bytes."""
-        return sum(a.nbytes for a in (self.keys, self.offsets, self.bitmap, self.shifts))
+        return sum(a.nbytes for a in (self.keys, self.offsets, self.bitmap))
 
     def look_up(self, keys: Int64s, upper: _Halves, arrived: Int64s) -> None:
         """Raise each ``arrived`` to the minute when this run's newest copy of its key arrived.
@@ -96,13 +81,19 @@ class KeyRun:
             upper: result of :func:`upper_halves`.
             arrived: newest arrival of each key so far; unchanged for keys not in this run.
         """
-        places = _places(upper, len(self.bitmap) * 8)
-        bits = self.bitmap[places >> 3] >> (places & 7).astype(np.uint8)
-        rows = np.flatnonzero(bits & 1)
-        places_below = self._last_not_above(keys[rows], upper[rows])
+        rows = self._candidates(upper)
+        places_below = np.searchsorted(self.keys, keys[rows], "right") - 1
         hit = self.keys[places_below] == keys[rows]  # -1 is the last key: it is none of these
         rows, places_below = rows[hit], places_below[hit]
         arrived[rows] = np.maximum(arrived[rows], self._minutes(places_below))
+
+    def _candidates(self, upper: _Halves) -> Int64s:
+        """Return the rows of keys that may be in this run."""
+        if not len(self.bitmap):
+            return np.arange(len(upper))
+        places = _places(upper, len(self.bitmap) * 8)
+        bits = self.bitmap[places >> 3] >> (places & 7).astype(np.uint8)
+        return np.flatnonzero(bits & 1)
 
     def arrived_since(self, minute: int) -> KeyRun | None:
         """Return a run of the keys that arrived at this minute or later; None if there are none."""
@@ -128,38 +119,10 @@ class KeyRun:
     def _minutes(self, rows: Int64s) -> Int64s:
         return self.offsets[rows].astype(np.int64) + self.start
 
-    def _last_not_above(self, wanted: Int64s, upper: _Halves) -> Int64s:
-        """Return, per wanted key, the index of the last key not greater; -1 if all are greater.
-
-        This is one binary search for all keys: ``searchsorted`` goes over the whole run for each of
-        them, and misses the cache each time.
-        """
-        entry = _places(upper, _entries(len(self.keys)))
-        low = entry * _KEYS_PER_ENTRY + self.shifts[entry]
-        high = (entry + 1) * _KEYS_PER_ENTRY + self.shifts[entry + 1]
-        for _ in range(self.steps):
-            middle = (low + high) >> 1
-            above = (low == high) | (self.keys.take(middle, mode="clip") > wanted)
-            high = np.where(above, middle, high)
-            low = np.where(above, low, middle + 1)
-        return low - 1
-
-
-def _entries(keys: int) -> int:
-    return -(-keys // _KEYS_PER_ENTRY)
-
 
 def _places(upper: _Halves, count: int) -> Int64s:
     """Map upper halves of keys to places 0 to ``count - 1``, in the keys' order, spread evenly."""
     return (upper * np.uint64(count) >> _HALF).view(np.int64)
-
-
-def _smallest_type(numbers: Int64s) -> np.dtype[np.signedinteger]:
-    for kind in (np.int16, np.int32):
-        ends = np.iinfo(kind)
-        if ends.min <= numbers.min() and numbers.max() <= ends.max:
-            return np.dtype(kind)
-    return np.dtype(np.int64)
 
 
 _Bools = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
 from consumers.probe_signing import Doubt
 from consumers.repetition import RepetitionBlock
-from consumers.unit_hashes import UnitHasher
+from consumers.unit_hashes import UnitHasher, texts_at
 from consumers.unknown_fields import add_counts
 from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 _ROUTE_NAMES = tuple(route.name.lower() for route in Route)
 _NONE = np.empty(0, np.int64)
 MILLISECOND = 1000
-
-
-def _texts_at(texts: list[str], rows: Int64s) -> list[str]:
-    """Return the texts at these rows, in the rows' order; all texts if the numbers are equal."""
-    return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +402,7 @@ class ShardState:
 
     def _unit_hashes(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
         """Return the hash of each row's unit, 0 for none; probes have none."""
-        units = self.codecs.units(_texts_at(decoded.units, rows), decoded.ts[rows])
+        units = self.codecs.units(texts_at(decoded.units, rows), decoded.ts[rows])
         units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
         return units
 
@@ -423,7 +418,7 @@ class ShardState:
         return ids
 
     def _hashed(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        return self.codecs.hasher(_texts_at(decoded.texts, rows), decoded.ts[rows])
+        return self.codecs.hasher(texts_at(decoded.texts, rows), decoded.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
