@@ -143,24 +143,6 @@ def sparkline(trend: Sequence[tuple[date, float]], last: date, ends: tuple[float
     return svg.drawing(SPARK_WIDTH, SPARK_HEIGHT, label, parts, "spark")
 
 
-def rate_strip(cell: Cell) -> Markup:
-    """Draw a cell's rate interval from 0 to 100 % against its limits, as SVG."""
-    rate = cell.rate
-    if rate is None:
-        return _hidden_strip()
-    if rate.lower is None or rate.upper is None:
-        return Markup("")
-    x = Axis(0.0, 1.0, 0, STRIP_WIDTH)
-    parts = [
-        *_level_range(cell, x),
-        svg.line("range", (x(rate.lower), x(rate.upper)), (_MIDDLE, _MIDDLE)),
-    ]
-    if rate.value is not None:
-        parts.append(_state_mark(x(rate.value), cell.state))
-    label = f"rate {rate_text(rate)}, {bounds(rate.lower, rate.upper)}, from 0 to 100 %"
-    return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
-
-
 def _level_range(cell: Cell, x: Axis) -> Iterator[str]:
     """Yield SVG for the allowed range of a rate, and for both ends of the axis."""
     if cell.min_level is not None or cell.max_level is not None:
