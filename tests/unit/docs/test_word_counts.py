@@ -12,7 +12,7 @@ GENERATED = re.compile(r"<!-- (?:measured|generated|checked): .*?<!-- end -->", 
 MOST = {
     "alerts": 800,
     "architecture": 2_500,
-    "comparison": 350,
+    "comparison": 400,
     "concepts": 1_200,
     "performance": 1_000,
     "privacy": 1_500,
