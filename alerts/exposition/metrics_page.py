@@ -37,8 +37,7 @@ Every metric that slicewatch exports, with its unit, its labels and a query to b
 is written by `slicewatch render` from the catalogue that the exporter itself uses.
 
 Queries take the maximum over replicas, which export the same numbers. Replace `CONTRACT` by the
-name of a contract. What may be shown of small slices, and how it is rounded, is in
-[security.md](security.md).
+name of a contract. What may be shown of small slices is in [privacy](privacy.md).
 """
 
 

@@ -112,7 +112,7 @@ def compare(scope: Scope, *, checked: bool = False) -> list[str]:
 
 
 def profile(scope: Scope) -> None:
-    """Print, and keep, microseconds an event by part of the service."""
+    """Print microseconds an event by part of the service."""
     with opened(scope) as bench:
         loads = bench.loads.values()
         found = [bench.sampled(client, load) for client in scope.clients for load in loads]
@@ -123,15 +123,12 @@ def profile(scope: Scope) -> None:
         for name, micros in one["parts"].items():
             report.add(name, f"{micros:.2f}")
         report.close()
-    if scope.kept_as:
-        keep(scope.kept_as, decisions=scope.decisions, rows=found)
 
 
 def everything() -> None:
     """All that the docs say, measured again."""
     compare(Scope(DECISIONS, ROUNDS, "run"))
     compare(Scope(SMALL, ROUNDS, "small", beside=False))
-    profile(Scope(DECISIONS, 1, "profile"))
 
 
 def main() -> int:

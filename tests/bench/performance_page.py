@@ -102,17 +102,6 @@ def _run_cells(row: Row) -> Sequence[object]:
     )
 
 
-def profile_table() -> str:
-    """Where the CPU of the service goes."""
-    found = kept("profile")["rows"]
-    parts = sorted({part for one in found for part in one["parts"]})
-    parts.sort(key=lambda part: -sum(one["parts"].get(part, 0.0) for one in found))
-    heads = [f"{one['client']}, {LOADS[one['load']]}" for one in found]
-    cells = [[part, *(f"{one['parts'].get(part, 0.0):.2f}" for one in found)] for part in parts]
-    totals = ["**all**", *(f"{1e6 * one['cpu'] / one['events']:.2f}" for one in found)]
-    return f"{table(' | '.join(['part', *heads]), [*cells, totals])}\n\n{provenance('profile')}"
-
-
 def cycles_table() -> str:
     """A refresh by what closes in it."""
     rows = [
@@ -214,7 +203,6 @@ def _million(row: Row, measured: float, labels: float) -> Sequence[object]:
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "run": ("run", lambda: run_table("run")),
     "small": ("small", lambda: run_table("small")),
-    "profile": ("profile", profile_table),
     "cycles": ("refresh", cycles_table),
     "rendering": ("refresh", rendering_table),
     "memory": ("memory", memory_table),
