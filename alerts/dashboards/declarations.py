@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,6 +17,7 @@ import yaml
 from msgspec import Meta, Struct, field
 
 from alerts.dashboards.shown_states import WORDS, per_state
+from alerts.declared import Part, is_declared
 from monitor.core.contract import Metric
 from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.settings import Settings
@@ -30,12 +31,6 @@ Content = TypeVar("Content")
 
 NAMES = ("fleet", "slice", "operations", "health")
 """Short names of the dashboards, each with a YAML file of its own."""
-CONDITIONS: Mapping[str, Callable[[Settings], bool]] = {
-    "probes": lambda settings: bool(settings.probes.sets),
-    "evaluations": lambda settings: bool(settings.bias_dimension),
-    "judge": lambda settings: settings.judge.model is not None,
-}
-"""Conditions of rows: whether an installation's settings declare what they show."""
 
 
 class DeclarationError(ValueError):
@@ -125,11 +120,11 @@ class Panel(Declared, frozen=True, kw_only=True):
 
 
 class PanelRow(Declared, frozen=True, kw_only=True):
-    """Row of panels under one heading; with ``when``, only of installations that declare that."""
+    """Row of panels under one heading; with ``only_with``, where that is declared."""
 
     title: Text
     panels: tuple[Panel, ...]
-    when: Literal["probes", "evaluations", "judge"] | None = None
+    only_with: Part | None = None
 
 
 class Variable(Declared, frozen=True, kw_only=True):
@@ -219,9 +214,7 @@ def dashboards(settings: Settings) -> tuple[Dashboard, ...]:
     return tuple(
         msgspec.structs.replace(
             dashboard,
-            rows=tuple(
-                row for row in dashboard.rows if row.when is None or CONDITIONS[row.when](settings)
-            ),
+            rows=tuple(row for row in dashboard.rows if is_declared(settings, row.only_with)),
         )
         for dashboard in _declared(settings)
     )

@@ -10,13 +10,13 @@ import functools
 import re
 from collections.abc import Mapping
 from importlib import resources
-from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
+from alerts.declared import Part, is_declared
 from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.contract import Metric
 from monitor.core.time import SECOND
@@ -84,7 +84,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: AlertName
     condition: Name | None = None
-    only_with: Literal["probes.sets", "bias_dimension", "judge.model"] | None = None
+    only_with: Part | None = None
     by_metric: bool = False
     severity: Severity
     guardrail: Severity | None = None
@@ -213,7 +213,7 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
         name: tuple(
             msgspec.structs.replace(alert, expr=filled(alert.expr, values(settings)))
             for alert in group
-            if alert.only_with is None or attrgetter(alert.only_with)(settings)
+            if is_declared(settings, alert.only_with)
         )
         for name, group in declarations().groups.items()
     }

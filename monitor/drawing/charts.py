@@ -143,15 +143,6 @@ def sparkline(trend: Sequence[tuple[date, float]], last: date, ends: tuple[float
     return svg.drawing(SPARK_WIDTH, SPARK_HEIGHT, label, parts, "spark")
 
 
-def _level_range(cell: Cell, x: Axis) -> Iterator[str]:
-    """Yield SVG for the allowed range of a rate, and for both ends of the axis."""
-    if cell.min_level is not None or cell.max_level is not None:
-        first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
-        yield svg.rect("allowed", (x(first), x(last)), _STRIP)
-    for end in (0.0, 1.0):
-        yield svg.line("zero", (x(end), x(end)), (1, STRIP_HEIGHT - 1))
-
-
 def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
     if limit is not None:
         yield svg.rect("allowed", (x(-limit), x(limit)), _STRIP)
