@@ -106,13 +106,16 @@ def test_the_row_shown_is_a_row_of_the_example() -> None:
     typed_row(Path("page"), 1, json.loads(shown), ResultFields)
 
 
-def test_every_json_key_of_a_part_is_told() -> None:
+def test_every_json_key_is_told() -> None:
     found = json.loads(as_json.render(made.COMPARED))
     (part, *_) = found["baseline"]["parts"]
 
+    assert first_cells(section("Formats")) == set(found)
     assert '`"format": 1`' in section("Formats")
     (told,) = re.findall(r"^A part has (.*?)\.", section("Formats"), re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", told)) == set(part) - {"name", "pairs", "flips_withheld"}
+    (row,) = re.findall(r"^\| `comparison`, `held_out_comparison` \| (.*) \|$", PAGE, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == set(found["comparison"])
 
 
 def test_every_requirement_direction_stage_and_cause_is_told() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import click
+import msgspec
 import pytest
 
 from consumers.events import BiasResult, Decision, Label
-from monitor.audit.audit_report import AuditReport
 from monitor.audit.record_files import ResultFields, SetFields, words
 from monitor.audit.scorecard.card_file import Benchmark, Dimension, Head
 from monitor.audit.scorecard.measures import MEASURES
@@ -28,10 +28,9 @@ EVENTS = {
     "Model output": ModelOutput,
     "Judgement": Judgement,
     "Finding of a judgement": Finding,
-    "Report of an audit (JSON)": AuditReport,
 }
 """Records without descriptions of their types: the JSON Schemas have those."""
-FILES = {
+FILES: dict[str, type[msgspec.Struct]] = {
     "Row of a probe set": SetFields,
     "Row of results, beside the fields of the set": ResultFields,
     "Scorecard file: `[scorecard]`": Head,
@@ -59,15 +58,25 @@ def records_lines() -> Iterator[str]:
         yield from (f"| `{name}` | {text} |" for name, text in meanings(kind).items())
     for title, kind in FILES.items():
         hints = get_type_hints(kind, include_extras=True)
-        yield f"\n## {title}\n\n| field | meaning | is |\n|---|---|---|"
+        defaults = {field.name: default(field) for field in msgspec.structs.fields(kind)}
+        yield f"\n## {title}\n\n| field | meaning | is | left out |\n|---|---|---|---|"
         for name, text in meanings(kind).items():
-            yield f"| `{name}` | {text} | {form(hints[name])} |"
+            yield f"| `{name}` | {text} | {form(hints[name])} | {defaults[name]} |"
     yield "\n## Measures of a scorecard\n"
     yield "| measure | score | range | fields of a record | source |"
     yield "|---|---|---|---|---|"
     for name, measure in MEASURES.items():
         fields = ", ".join(f"`{field}`" for field in get_type_hints(measure.record))
         yield f"| `{name}` | {measure.meaning} | {measure.scale} | {fields} | {measure.source} |"
+
+
+def default(field: msgspec.structs.FieldInfo) -> str:
+    """Return what a field is where a file leaves it out."""
+    if field.required:
+        return "an error"
+    if field.default in (None, (), "", msgspec.NODEFAULT):
+        return "nothing"
+    return msgspec.json.encode(field.default).decode()
 
 
 def form(hint: Any) -> str:
