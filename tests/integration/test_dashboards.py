@@ -1,6 +1,6 @@
 """Every query of every dashboard, asked as Grafana asks it of a service that has lived for a while.
 
-A real Prometheus has read two processes that serve and one that ingests.
+A real Prometheus has read two processes that serve, one that ingests and one that judges.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any
 
 import pytest
 from eventful import LATER, Eventful, evaluations, settings_text
+from free_ports import free_port
 from grafana import Asked, documents, filled, label_values, panels, queries, variables
 from kafka_broker import KafkaBroker
 from manual import Administrator
 from monitoring import eventually, get
 from notified import Watch, watching
+from openai_server import OpenAIServer, findings
 from postgres import PostgresServer
 from regressing import BEGINS, CONVERSATIONAL, FREQUENT, VOICE
 from running import Running
@@ -118,6 +120,8 @@ def site(
     topics = "dashboards-d", "dashboards-l"
     broker.create_topic(topics[0], 2)
     broker.create_topic(topics[1], 1)
+    for topic in ("outputs", "judgements"):
+        broker.create_topic(f"dashboards-{topic}", 1)
     administrator = Administrator(_postgres_for_roles, folder, settings_text())
     administrator.follow("Roles")
     settings = folder / "slicewatch.toml"
@@ -130,11 +134,22 @@ def site(
         "SLICEWATCH__LINKS__GRAFANA": GRAFANA,
     }
     with ExitStack() as stack:
+        endpoint = stack.enter_context(OpenAIServer(lambda _: findings()))
+        environment |= {
+            "SLICEWATCH__JUDGE__URL": endpoint.url,
+            "SLICEWATCH__JUDGE__MODEL": "judge-model",
+            "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": "dashboards-outputs",
+            "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": "dashboards-judgements",
+            "SLICEWATCH__JUDGE__PORT": str(free_port()),
+        }
         start = ["--settings", str(settings)]
         processes = [
             stack.enter_context(Running(folder, [part, *start], environment))
             for part in ("ingest", "serve", "serve")
         ]
+        judge = Running(folder, ["judge", *start], environment)
+        judge.port = int(environment["SLICEWATCH__JUDGE__PORT"])
+        stack.enter_context(judge)
         watch = stack.enter_context(
             watching(folder / "watch", settings, environment, *(p.port for p in processes))
         )

@@ -32,6 +32,7 @@ DIMENSION = """
 [[bias_dimension]]
 name = "refusals"
 limit = 0.05
+max_age = "30d"
 owner = "A. Person"
 """
 

@@ -316,7 +316,8 @@ def _pointed(
     document: dict[str, Any], targets: Sequence[int], manager: int, scrape: str
 ) -> dict[str, Any]:
     document["global"] = {"scrape_interval": scrape, "scrape_timeout": scrape}
-    (job,), (told,) = document["scrape_configs"], document["alerting"]["alertmanagers"]
+    # The first job reads the service; a judge has a job of its own, at its own port.
+    job, (told,) = document["scrape_configs"][0], document["alerting"]["alertmanagers"]
     job["static_configs"] = [{"targets": [f"127.0.0.1:{target}" for target in targets]}]
     told["static_configs"] = [{"targets": [f"127.0.0.1:{manager}"]}]
     return document
