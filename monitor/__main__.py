@@ -1,8 +1,9 @@
 """``slicewatch`` and ``python -m monitor``: signals first, since the imports take a while."""
 
+import signal
 import sys
 
-from monitor.commands.starting import StopSignal, end_when_stopped
+from monitor.commands.starting import StopSignal, end_when_stopped, on_stop
 
 _UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
 """Commands that run until they are stopped; a stop is success for them."""
@@ -15,9 +16,12 @@ def main() -> None:
         stop.listen()
     else:
         end_when_stopped()
-    from monitor import cli  # noqa: PLC0415 - after the signals
+    try:
+        from monitor import cli  # noqa: PLC0415 - after the signals
 
-    cli.main(stop)
+        cli.main(stop)
+    finally:
+        on_stop(signal.SIG_IGN)  # exiting, Python restores the default action of other handlers
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals of a service manager, of Ctrl-C and of a closed terminal."""
 
 
-def on_stop(handler: Callable[..., object]) -> None:
+def on_stop(handler: Callable[..., object] | signal.Handlers) -> None:
     """Install ``handler`` for all stop signals; an ignored hang-up stays ignored.
 
     ``nohup`` ignores hang-ups, so that a command outlives its terminal.

@@ -118,8 +118,9 @@ def test_a_command_that_is_stopped_says_so_in_one_line(
     with starting(tmp_path, settings=settings, command=command) as process:
         writer = os.open(settings, os.O_WRONLY)  # returns when it reads
         try:
-            process.send_signal(number)
-            process.send_signal(number)
+            while process.poll() is None:  # to the last moment of its exit
+                process.send_signal(number)
+                time.sleep(0.005)
             out, err = process.communicate(timeout=SECONDS)
         finally:
             os.close(writer)
