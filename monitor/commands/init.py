@@ -107,7 +107,7 @@ def _attributes(sample: str) -> dict[str, list[str]]:
         raise SlicewatchError(
             f"{file.name} has no decisions with attributes of few values; if its lines are no"
             " events, run slicewatch init without --from, and add [mapping]"
-            " (deploy/docs/operations.md)"
+            " (deploy/docs/producers.md)"
         )
     left_out = [name for name in sorted(counts) if name not in usable]
     for name in sorted(usable, key=lambda name: len(usable[name]), reverse=True):

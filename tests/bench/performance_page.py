@@ -1,4 +1,4 @@
-"""The tables of deploy/docs/performance.md and sizing.md, rendered from what was measured.
+"""The tables of deploy/docs/performance.md and deployment.md, rendered from what was measured.
 
 ``python tests/bench/performance_page.py`` writes them between their markers; with ``--check`` it
 only says whether the pages are what the results render to. ``make bench`` does it at its end.
@@ -15,7 +15,7 @@ from typing import Any
 from results import ROOT, kept
 
 DOCS = ROOT / "deploy" / "docs"
-PAGES = (DOCS / "performance.md", DOCS / "sizing.md")
+PAGES = (DOCS / "performance.md", DOCS / "deployment.md")
 BLOCK = re.compile(r"(<!-- measured: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 AIMS = {

@@ -89,7 +89,7 @@ def test_real_decisions_need_a_key(command: str, tmp_path: Path) -> None:
 
 def test_the_settings_in_the_manual_are_settings(tmp_path: Path) -> None:
     manual = (Path(__file__).parents[2] / "deploy" / "docs" / "security.md").read_text()
-    section = manual.partition("\n# The id key\n")[2].partition("\n# ")[0]
+    section = manual.partition("\n## The id key\n")[2].partition("\n## ")[0]
     single, several = re.findall(r"^```toml\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     for name in ("id_key", "id_key_2027"):
         invoke("db", "new-key", tmp_path / name)

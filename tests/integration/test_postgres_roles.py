@@ -15,7 +15,7 @@ import counting_oracle as oracle
 import psycopg
 import pytest
 from histories import Histories
-from manual import DATABASE, PASSWORD, Administrator, blocks, commands, section
+from manual import DATABASE, PASSWORD, ROOT, Administrator, blocks, commands
 from pipeline import (
     DECISIONS,
     ID_KEY,
@@ -64,6 +64,7 @@ from monitor.store.upkeep.write_rights import require_write_rights
 
 pytestmark = pytest.mark.full
 
+TABLES_PAGE = (ROOT / "deploy" / "docs" / "tables.md").read_text()
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege
 
@@ -259,7 +260,7 @@ GRAFANA = re.compile(r"\$__timeFilter\((\w+)\)")
 @pytest.mark.usefixtures("published")
 def test_the_manuals_query_for_grafana_works(reporter: str) -> None:
     """With the macro as Grafana expands it."""
-    (query,) = blocks("What readers see", "sql")
+    (query,) = blocks(TABLES_PAGE, "sql")
     range_ = r"\1 BETWEEN '2024-10-01T00:00:00Z' AND '2024-10-31T12:30:00Z'"
     expanded, macros = GRAFANA.subn(range_, query)
     assert macros == 1
@@ -269,7 +270,7 @@ def test_the_manuals_query_for_grafana_works(reporter: str) -> None:
 
 @pytest.mark.usefixtures("published")
 def test_the_manuals_notebook_works(reporter: str, tmp_path: Path) -> None:
-    (script,) = blocks("What readers see", "python")
+    (script,) = blocks(TABLES_PAGE, "python")
     (tmp_path / "notebook.py").write_text(script.replace("my_contract", "lesson"))
     url = reporter.replace("postgresql://", "postgresql+psycopg://")
     done = subprocess.run(
@@ -287,7 +288,7 @@ def test_the_manuals_notebook_works(reporter: str, tmp_path: Path) -> None:
 
 
 def test_the_manual_names_every_table_and_column() -> None:
-    words = set(re.findall(r"`(\w+)`", section("What readers see")))
+    words = set(re.findall(r"`(\w+)`", TABLES_PAGE))
     for table in PUBLISHED:
         assert {table.name, *(column.name for column in table.columns)} <= words, table.name
 

@@ -1,6 +1,6 @@
-"""The chapter of the manual on what leaves the service, as the surface table has it.
+"""The page on what leaves the service, as the surface table has it.
 
-Run as a program, it puts the chapter into ``deploy/docs/security.md``.
+Run as a program, it puts the tables into ``deploy/docs/surfaces.md``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pathlib import Path
 from surface_types import Row, Surface
 from surfaces import TABLE
 
+from alerts.exposition.catalogue import OF_DECISIONS
 from monitor.core.privacy.rules import PrivacyRule as Rule
 
-MANUAL = Path(__file__).parents[2] / "deploy" / "docs" / "security.md"
-BEGIN, END = "<!-- surfaces: begin -->\n", "<!-- surfaces: end -->\n"
+MANUAL = Path(__file__).parents[2] / "deploy" / "docs" / "surfaces.md"
+BEGIN, END = "<!-- generated: surfaces -->\n", "<!-- end -->\n"
 WHERE = {
     Surface.METRIC: "Metrics, on both ports",
     Surface.SNAPSHOT: "The Snapshot: what the pages are made of, and `--json` prints",
@@ -36,7 +37,7 @@ WHERE = {
 }
 
 
-def chapter() -> str:
+def tables() -> str:
     """Return the rules, then every name by surface."""
     return "\n".join(_lines())
 
@@ -47,13 +48,21 @@ def _lines() -> Iterator[str]:
     for rule in Rule:
         yield f"| {_word(rule.name)} | {rule.value} |"
     for surface, title in WHERE.items():
-        yield f"\n**{title}**\n"
+        yield f"\n## {title}\n"
+        if surface is Surface.METRIC:
+            yield _of_decisions()
         yield "| name | rule | how, or why |"
         yield "|---|---|---|"
         rows = sorted((r for r in TABLE if r.surface is surface), key=_by_rule)
         for (rule, why), some in groupby(rows, lambda row: (row.rule, row.why)):
             yield f"| {', '.join(map(_name, some))} | {_word(rule.name)} | {why} |"
     yield ""
+
+
+def _of_decisions() -> str:
+    """Return which metrics without a slice are for readers of slices alone."""
+    names = ", ".join(f"`{family.name}`" for family in OF_DECISIONS)
+    return f"About decisions, so on the fairness port like the metrics of slices: {names}.\n"
 
 
 def _by_rule(row: Row) -> int:
@@ -70,9 +79,9 @@ def _word(name: str) -> str:
 
 
 def written(manual: str) -> str:
-    """The manual with the chapter as it must be."""
+    """Return the page with the tables as they must be."""
     pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    return pattern.sub(lambda _: BEGIN + chapter() + END, manual)
+    return pattern.sub(lambda _: BEGIN + tables() + END, manual)
 
 
 if __name__ == "__main__":

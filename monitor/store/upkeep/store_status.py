@@ -37,6 +37,8 @@ class ShardReport:
     """Status of a partition: owner, offsets, watermark and balances.
 
     Attributes:
+        topic: name of the topic.
+        partition: number of the partition.
         owner: the worker that claimed it last.
         epoch: number of times it was claimed or moved.
         next_offset: offset where it goes on; None when it was never read.
@@ -94,6 +96,7 @@ class TableReport:
     """Size of a database table: number of rows, and oldest and newest hour.
 
     Attributes:
+        name: name of the table.
         rows: number of rows.
         estimated: whether this is the server's estimate.
         oldest_hour: for tables by hour of the decision; None when empty.

@@ -18,21 +18,15 @@ DATABASE = "slicewatch"
 
 def commands(heading: str) -> list[str]:
     """The shell blocks below a heading, up to the next one."""
-    return blocks(heading, "bash")
-
-
-def blocks(heading: str, language: str) -> list[str]:
-    """The blocks of a language below a heading, up to the next one."""
-    text = section(heading)
-    found = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert found, f"no {language} below {heading}"
-    return found
-
-
-def section(heading: str) -> str:
-    """The text below a heading, up to the next one."""
     _, _, below = MANUAL.read_text().partition(f"\n### {heading}\n")
-    return below.partition("\n##")[0]
+    shown = blocks(below.partition("\n##")[0], "bash")
+    assert shown, f"no commands below {heading}"
+    return shown
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the blocks of a language in a text."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 class Administrator:

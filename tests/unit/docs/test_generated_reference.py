@@ -19,17 +19,29 @@ from monitor.audit.scorecard.measures import MEASURES
 from monitor.cli import cli
 from monitor.judging.findings import Finding
 from monitor.judging.output_events import Judgement, ModelOutput
+from monitor.store.upkeep.published_ages import PublishedReport
+from monitor.store.upkeep.store_status import (
+    EvaluatorReport,
+    ShardReport,
+    StoreStatus,
+    TableReport,
+)
 
 DOCS = Path(__file__).parents[3] / "deploy" / "docs"
-EVENTS = {
+EVENTS: dict[str, type[Any]] = {
     "Decision": Decision,
     "Label": Label,
     "Result of a bias evaluation": BiasResult,
     "Model output": ModelOutput,
     "Judgement": Judgement,
     "Finding of a judgement": Finding,
+    "Store status": StoreStatus,
+    "Store status: `shards`": ShardReport,
+    "Store status: `evaluator`": EvaluatorReport,
+    "Store status: `tables`": TableReport,
+    "Store status: `published`": PublishedReport,
 }
-"""Records without descriptions of their types: the JSON Schemas have those."""
+"""Records whose types are told elsewhere: in JSON Schemas, or by what the command prints."""
 FILES: dict[str, type[msgspec.Struct]] = {
     "Row of a probe set": SetFields,
     "Row of results, beside the fields of the set": ResultFields,

@@ -24,14 +24,15 @@ def test_the_pages_are_what_the_results_render_to() -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-@pytest.mark.parametrize(("page", "rendered", "typed"), [("performance", 6, 0), ("sizing", 1, 4)])
-def test_all_tables_of_measurements_are_rendered(page: str, rendered: int, typed: int) -> None:
+@pytest.mark.parametrize(("page", "rendered"), [("performance", 6), ("deployment", 1)])
+def test_all_tables_of_measurements_are_rendered(page: str, rendered: int) -> None:
     """A table that somebody typed would stay when the program has changed."""
     text = (ROOT / "deploy" / "docs" / f"{page}.md").read_text()
     tables = MEASURED.findall(text)
+    assert len(tables) == rendered
     assert all("| --- |" in table or "Not measured yet" in table for _, table in tables)
-    heads = re.findall(r"^\|[ |-]+\|$", MEASURED.sub("", text), re.MULTILINE)
-    assert (len(tables), len(heads)) == (rendered, typed)
+    if page == "performance":
+        assert not re.search(r"^\|[ |-]+\|$", MEASURED.sub("", text), re.MULTILINE)
 
 
 def test_every_result_is_shown_and_the_gate_has_its_own() -> None:

@@ -219,7 +219,8 @@ def test_a_recipe_is_accepted(recipe: Path, tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"cookbook/{recipe.name}" in TEXTS["deploy/docs/cookbook.md"]
+    for word in ("Served at once", "Ready", "Harm", "Trap"):
+        assert f"# {word}: " in recipe.read_text()
 
 
 def test_the_cookbook_has_the_four_recipes() -> None:
@@ -229,10 +230,9 @@ def test_the_cookbook_has_the_four_recipes() -> None:
 
 def test_the_figures_of_sizing_are_those_of_the_measurements() -> None:
     """What is quoted is measured, and what is computed follows from it."""
-    sizing, measured = TEXTS["deploy/docs/sizing.md"], TEXTS["deploy/docs/performance.md"]
-    for figure in ("9.9 bytes", "2,254"):
-        assert figure in sizing
-        assert figure in measured
+    sizing, measured = TEXTS["deploy/docs/deployment.md"], TEXTS["deploy/docs/performance.md"]
+    assert "9.9 bytes" in sizing
+    assert "9.9 bytes" in measured
     rows = re.findall(
         r"^\| (?:up to )?([\d,]+) million \| ([\d,]+) \|.*\| ([\d.]+) MB \|$", sizing, re.M
     )
@@ -244,17 +244,15 @@ def test_the_figures_of_sizing_are_those_of_the_measurements() -> None:
 
 
 def test_the_disk_of_sizing_follows_from_its_bytes() -> None:
-    sizing = TEXTS["deploy/docs/sizing.md"]
-    rows = re.findall(r"^\| .*\(`(?:pending|label_state)`\).*\| (\d+) \| (\d+) \|$", sizing, re.M)
-    sqlite, server = (sum(int(row[i]) for row in rows) for i in (0, 1))
-    assert f"is {sqlite} bytes on SQLite and {server} on PostgreSQL" in sizing
-    day = {each: each * 0.43 for each in (sqlite, server)}  # megabytes, at a million decisions
-    assert f"{day[sqlite]:.0f} MB on SQLite, {day[server]:.0f} MB on PostgreSQL" in sizing
-    assert f"{day[sqlite] * 0.03:.1f} GB, {day[server] * 0.03:.1f} GB" in sizing
-    assert f"{10 * day[sqlite]:.0f} MB, {10 * day[server]:.0f} MB" in sizing
-    assert f"{day[server] / 10:.1f} GB on PostgreSQL | {day[server] * 3:.0f} GB" in sizing
-    snapshots = [float(f"{365 * 24 * size / 1e9:.1f}") for size in (100_000, 150_000)]
-    assert f"{snapshots[0]} GB a year on SQLite and {snapshots[1]} GB" in sizing
+    sizing = " ".join(TEXTS["deploy/docs/deployment.md"].split())
+    label = re.search(r"is (\d+) bytes on SQLite and (\d+) on PostgreSQL", sizing)
+    snapshot = re.search(r"\((\d+) kB on SQLite, (\d+) kB on PostgreSQL\)", sizing)
+    assert label
+    assert snapshot
+    month = [int(size) * 1e6 * 0.43 * 30 / 1e9 for size in label.groups()]
+    assert f"stay at {month[0]:.1f} GB and {month[1]:.1f} GB" in sizing
+    year = [int(size) * 1e3 * 365 * 24 / 1e9 for size in snapshot.groups()]
+    assert f"{year[0]:.1f} GB a year on SQLite and {year[1]:.1f} GB" in sizing
 
 
 def test_the_navigation_is_yaml_that_names_the_hooks() -> None:
