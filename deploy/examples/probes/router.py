@@ -1,6 +1,6 @@
 """EXAMPLE, SYNTHETIC: a small router behind HTTP that answers probes; standard library only.
 
-It shows what a router has to do with the probe protocol (deploy/docs/probes.md): check the
+It shows what a router has to do with the probe protocol (deploy/docs/before-a-release.md): check the
 signature, decide as on any other request, act on nothing. Its thresholds can be changed while it
 runs, which is what a bad release looks like::
 

@@ -12,6 +12,7 @@ GENERATED = re.compile(r"<!-- (?:measured|generated|checked): .*?<!-- end -->", 
 MOST = {
     "alerts": 800,
     "architecture": 2_000,
+    "before-a-release": 1_200,
     "comparison": 400,
     "concepts": 1_200,
     "performance": 1_000,
