@@ -85,9 +85,11 @@ def test_the_table_shown_is_what_replay_prints(tmp_path: Path) -> None:
     ]
     environment = {"SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db"}
     printed = CliRunner(env=environment).invoke(replay, arguments, standalone_mode=False)
-    shown = shown_in("first-day.md")
-    lines = [line.rstrip() for line in printed.stdout.strip("\n").splitlines()]
-    assert lines == shown.rstrip("\n").splitlines()
+    lines = "\n".join(line.rstrip() for line in printed.stdout.splitlines())
+    parts = shown_in("index.md").split("...\n")
+    assert len(parts) == 4
+    for part in parts:
+        assert part.rstrip("\n") in lines
 
 
 def test_the_excerpt_of_the_audit_is_what_it_prints() -> None:

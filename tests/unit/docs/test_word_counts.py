@@ -15,8 +15,10 @@ MOST = {
     "before-a-release": 1_200,
     "comparison": 400,
     "concepts": 1_200,
+    "index": 1_200,
     "performance": 1_000,
     "privacy": 1_500,
+    "producers": 1_200,
     "statistics": 3_000,
 }
 """Most words of each page, without sections that are generated or checked against the code."""
