@@ -16,10 +16,13 @@ MOST = {
     "comparison": 400,
     "concepts": 1_200,
     "index": 1_200,
+    "judge": 1_000,
     "performance": 1_000,
     "privacy": 1_500,
     "producers": 1_200,
+    "reports": 1_200,
     "statistics": 3_000,
+    "status-page": 1_200,
 }
 """Most words of each page, without sections that are generated or checked against the code."""
 
