@@ -1,8 +1,8 @@
 """EXAMPLE, SYNTHETIC: a small router behind HTTP that answers probes; standard library only.
 
-It shows what a router has to do with the probe protocol (deploy/docs/probes.md): check the
-signature, decide as on any other request, act on nothing. Its thresholds can be changed while it
-runs, which is what a bad release looks like::
+It shows what a router has to do with the probe protocol (deploy/docs/before-a-release.md): check
+the signature, decide as on any other request, act on nothing. Its thresholds can be changed while
+it runs, which is what a bad release looks like::
 
     slicewatch probe router-key router.key
     python router.py --port 8900 --key-file router.key

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from consumers.events import BiasResult, Decision, Label
+from monitor.audit.audit_report import AuditReport, Check, Comparison, FlipCounts, Part, Run
 from monitor.audit.record_files import ResultFields, SetFields, words
 from monitor.audit.scorecard.card_file import Benchmark, Dimension, Head
 from monitor.audit.scorecard.measures import MEASURES
@@ -40,6 +41,12 @@ EVENTS: dict[str, type[Any]] = {
     "Store status: `evaluator`": EvaluatorReport,
     "Store status: `tables`": TableReport,
     "Store status: `published`": PublishedReport,
+    "Audit report": AuditReport,
+    "Audit report: a run": Run,
+    "Audit report: a part of a run": Part,
+    "Audit report: a flip count": FlipCounts,
+    "Audit report: a check": Check,
+    "Audit report: the comparison": Comparison,
 }
 """Records whose types are told elsewhere: in JSON Schemas, or by what the command prints."""
 FILES: dict[str, type[msgspec.Struct]] = {

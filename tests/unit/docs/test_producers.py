@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
@@ -47,15 +48,6 @@ def test_every_command_exists() -> None:
     assert named <= set(cli.list_commands(None))  # type: ignore[arg-type]
 
 
-def test_every_setting_is_in_the_reference() -> None:
-    reference = tomllib.loads((ROOT / "deploy" / "slicewatch.reference.toml").read_text())
-    named = re.findall(r"`((?:stream|dedupe|server|evaluate|ingest)\.[a-z_]+)`", PAGE)
-    assert named
-    for one in named:
-        section, _, key = one.partition(".")
-        assert key in reference[section], one
-
-
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE))))
 def test_every_link_leads_somewhere(link: str) -> None:
     path, _, anchor = link.partition("#")
@@ -91,7 +83,7 @@ def test_the_log_shown_becomes_a_decision_by_the_mapping_shown() -> None:
     assert (event.decision_id, event.route, event.judge_score) == ("r-81", "auto_serve", 0.92)
     assert (event.audit_p, event.label_requested, event.evidence_passed) == (0.05, False, True)
     assert event.attributes == {"channel": "chat"}
-    assert event.decided_at == 1_780_308_300_250
+    assert event.decided_at == datetime(2026, 6, 1, 10, 5, 0, 250_000, tzinfo=UTC)
 
 
 def test_the_ports_shown_are_settings() -> None:

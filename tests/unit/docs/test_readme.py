@@ -48,7 +48,7 @@ def test_every_command_is_there_and_has_an_example() -> None:
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\((?!http)([^)]+)\)", README))))
 def test_every_linked_file_exists(path: str) -> None:
-    assert (ROOT / path).exists()
+    assert (ROOT / path.partition("#")[0]).exists()
 
 
 def test_every_metric_is_in_the_catalogue() -> None:
@@ -85,9 +85,11 @@ def test_the_table_shown_is_what_replay_prints(tmp_path: Path) -> None:
     ]
     environment = {"SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db"}
     printed = CliRunner(env=environment).invoke(replay, arguments, standalone_mode=False)
-    shown = shown_in("first-day.md")
-    lines = [line.rstrip() for line in printed.stdout.strip("\n").splitlines()]
-    assert lines == shown.rstrip("\n").splitlines()
+    lines = "\n".join(line.rstrip() for line in printed.stdout.splitlines())
+    parts = shown_in("index.md").split("...\n")
+    assert len(parts) == 4
+    for part in parts:
+        assert part.rstrip("\n") in lines
 
 
 def test_the_excerpt_of_the_audit_is_what_it_prints() -> None:
@@ -95,9 +97,9 @@ def test_the_excerpt_of_the_audit_is_what_it_prints() -> None:
     arguments.append(str(EXAMPLES / "audit" / "audit.toml"))
     printed = CliRunner().invoke(audit, arguments)
     lines = "\n".join(line.rstrip() for line in printed.stdout.splitlines())
-    shown = shown_in("audit.md")
+    shown = shown_in("before-a-release.md")
 
     assert printed.exit_code == 1
-    assert len(shown.split("...\n")) == 4
+    assert len(shown.split("...\n")) == 3
     for part in shown.split("...\n"):
         assert part.rstrip("\n") in lines

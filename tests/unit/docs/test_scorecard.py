@@ -23,11 +23,12 @@ from monitor.audit.scorecard.scoring import SMALLEST_REAL
 from monitor.cli import cli
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "deploy" / "docs" / "scorecard.md").read_text()
+PAGE = (ROOT / "deploy" / "docs" / "before-a-release.md").read_text()
 
 
 def test_its_commands_end_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"^```bash\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (block,) = (block for block in blocks if "--scorecard" in block)
     enter, *commands = block.splitlines()
     folder = shutil.copytree(ROOT / enter.removeprefix("cd "), tmp_path / "example")
     monkeypatch.chdir(folder)

@@ -196,10 +196,11 @@ def followed(page: str, folder: Path) -> list[str]:
     return said
 
 
-def test_the_ten_minutes_can_be_followed(tmp_path: Path) -> None:
+def test_the_start_can_be_followed(tmp_path: Path) -> None:
     replayed, checked, traffic, events = followed("deploy/docs/index.md", clone(tmp_path))
     assert replayed.strip().splitlines()[-1].startswith("ten-pairs v1: fail. Of 4 checks 1 fail")
-    assert "reply-routing" in checked
+    assert "slicewatch.toml and slicewatch.key are written" in checked
+    assert "contract replies" in checked
     assert "500" in traffic
     assert events
 
