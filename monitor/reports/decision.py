@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.glossary import TERMS, slice_name
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
@@ -161,12 +161,12 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 def _breaches(release: Release) -> Requirement:
     name = "every breach of the week has an outcome"
-    without = [
-        f"incident {incident.id} ({incident.metric.value} of {slice_name(incident.slice)})"
+    not_closed = [
+        f"incident {incident.id}, {slice_name(incident.slice)}: {TERMS[incident.metric].name}"
         for incident in release.incidents
         if incident.kind is IncidentKind.BREACH
         and incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
     ]
-    if not without:
-        return Requirement(name, Finding.MET, "No breach is without an outcome.")
-    return Requirement(name, Finding.BROKEN, f"Without an outcome: {_some(without)}.")
+    if not not_closed:
+        return Requirement(name, Finding.MET, "Every incident of the week is closed.")
+    return Requirement(name, Finding.BROKEN, f"Not closed: {_some(not_closed)}.")
