@@ -45,7 +45,7 @@ def test_five_answers_are_enough(
     settings = written(tmp_path)
     (use_case,) = settings.use_case
     assert (use_case.name, use_case.owner) == ("tickets", "A. Person")
-    assert use_case.contract.primary == "fpr"
+    assert use_case.contract.page_on == ("max_fpr_gap",)
     assert [attribute.listed for attribute in settings.attribute] == [
         ("chat", "email"),
         ("en", "de", "\u4e2d\u6587"),
