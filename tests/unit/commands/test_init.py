@@ -12,7 +12,7 @@ from monitor.commands.init import command
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.settings import Settings, load, warnings
 
-ANSWERS = "tickets\nA. Person\nchannel=chat,email language=en,de,\u4e2d\u6587\nfpr\n{}\n"
+ANSWERS = "tickets\nA. Person\nchannel=chat,email language=en,de,\u4e2d\u6587\n{}\n{}\n"
 
 
 def init(folder: Path, *arguments: str, answers: str = "") -> Result:
@@ -35,17 +35,21 @@ def sample(folder: Path, *attributes: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "client", "servers"),
-    [("", "embedded", ("localhost:9092",)), ("a:1, b:2", "kafka-python", ("a:1", "b:2"))],
+    ("brokers", "client", "servers", "harm", "limit"),
+    [
+        ("", "embedded", ("localhost:9092",), "fpr", "max_fpr_gap"),
+        ("", "embedded", ("localhost:9092",), "selection", "min_selection_ratio"),
+        ("a:1, b:2", "kafka-python", ("a:1", "b:2"), "", "max_tpr_gap"),
+    ],
 )
 def test_five_answers_are_enough(
-    tmp_path: Path, brokers: str, client: str, servers: tuple[str, ...]
+    tmp_path: Path, brokers: str, client: str, servers: tuple[str, ...], harm: str, limit: str
 ) -> None:
-    assert init(tmp_path, answers=ANSWERS.format(brokers)).exit_code == 0
+    assert init(tmp_path, answers=ANSWERS.format(harm, brokers)).exit_code == 0
     settings = written(tmp_path)
     (use_case,) = settings.use_case
     assert (use_case.name, use_case.owner) == ("tickets", "A. Person")
-    assert use_case.contract.page_on == ("max_fpr_gap",)
+    assert use_case.contract.page_on == (limit,)
     assert [attribute.listed for attribute in settings.attribute] == [
         ("chat", "email"),
         ("en", "de", "\u4e2d\u6587"),
