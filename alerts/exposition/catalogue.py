@@ -157,7 +157,7 @@ REQUEST_FAULTS = _family("label_request_faults", Rule.COUNTED, REQUESTS)
 LABELS_SINCE = _family("labels_at_fault_since_timestamp_seconds", Rule.PERIOD, LABELS)
 LABELS_SHARE = _family("labels_at_fault_ratio", Rule.CLASS, LABELS)
 REQUEST_FAULT_AT = _family("label_request_fault_timestamp_seconds", Rule.PERIOD, REQUESTS)
-PAGING = _family("page", Rule.PAGE, (*INCIDENT, "role"))
+PAGING = _family("page", Rule.PAGE, (*INCIDENT, "severity"))
 TICKET = _family("ticket", Rule.PAGE, INCIDENT)
 INCIDENT_INFO = _family(
     "incident_info",

@@ -20,7 +20,6 @@ from alerts.exposition.incident_facts import IncidentFacts
 from alerts.exposition.pieces import GZIP_LEVEL, PagePart, Piece, Press, head_text
 from alerts.exposition.row_samples import row_blocks
 from alerts.exposition.samples import Blocks, Samples, label_text
-from monitor.core.contract import role_of
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.each_row import Made, each_row
@@ -242,9 +241,7 @@ class _SnapshotSamples(Samples):
         accepted = incident.accepted_until is not None
         facts = IncidentFacts.from_incident(table, incident)
         if incident.kind is IncidentKind.BREACH:
-            self.put(
-                catalogue.PAGING, not accepted, *labels, role_of(incident.metric, table.primary)
-            )
+            self.put(catalogue.PAGING, not accepted, *labels, incident.severity.value)
         else:
             self.put(catalogue.TICKET, not accepted, *labels)
         info = (

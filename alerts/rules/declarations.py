@@ -64,8 +64,8 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         only_with: what the settings must have, or the rule is left out.
         by_metric: whether each metric of a contract has a runbook of its own.
         severity: how urgent.
-        guardrail: how urgent where its expression has the label role="guardrail"; by default the
-            same. It is the same alert then, in a rule of its own.
+        by_severity: whether its expression has the label severity, so that each of its alerts has
+            its own urgency: ``severity``, or less.
         about: subject.
         expr: PromQL. Its labels identify the alert: never a slice, a number or a version.
         for_: how long it must be true before the alert fires.
@@ -87,7 +87,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     only_with: Part | None = None
     by_metric: bool = False
     severity: Severity
-    guardrail: Severity | None = None
+    by_severity: bool = False
     about: About
     panel: PanelName
     choices: tuple[Name, ...] = ()

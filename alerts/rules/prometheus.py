@@ -10,7 +10,6 @@ from alerts.dashboards import places
 from alerts.exposition.renderer import MAX_SERIES
 from alerts.rules.declarations import (
     Alert,
-    Severity,
     alerts,
     breach_runbook,
     declarations,
@@ -42,7 +41,7 @@ def rules(settings: Settings) -> Document:
     records = [{"record": s.record, "expr": s.record_expr} for s in AlertSubject if s in held]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
     rules_by_group = {"slicewatch-held": records} | {
-        name: [rule for alert in group for rule in _rules(alert, settings)]
+        name: [_rule(alert, settings) for alert in group]
         for name, group in groups(settings).items()
         if group
     }
@@ -60,23 +59,15 @@ def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
         yield {"record": held_name(alert.key), "expr": expr}
 
 
-def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
-    """Yield an alert's rule, or two if its urgency differs for guardrail metrics."""
-    if alert.guardrail is None:
-        yield _rule(alert, alert.rule_expr, alert.severity, settings)
-        return
-    yield _rule(alert, f'{alert.rule_expr}{{role!="guardrail"}}', alert.severity, settings)
-    yield _rule(alert, f'{alert.rule_expr}{{role="guardrail"}}', alert.guardrail, settings)
-
-
-def _rule(alert: Alert, expr: str, severity: Severity, settings: Settings) -> Document:
-    rule: Document = {"alert": alert.name, "expr": expr}
+def _rule(alert: Alert, settings: Settings) -> Document:
+    rule: Document = {"alert": alert.name, "expr": alert.rule_expr}
     if alert.for_:
         rule["for"] = alert.for_
     if alert.keep_firing_for:
         rule["keep_firing_for"] = alert.keep_firing_for
     condition = {"condition": alert.condition} if alert.condition else {}
-    rule["labels"] = {"severity": severity.value, "about": alert.about.value, **condition}
+    severity = {} if alert.by_severity else {"severity": alert.severity.value}
+    rule["labels"] = {**severity, "about": alert.about.value, **condition}
     rule["annotations"] = dict(_annotations(alert, settings))
     return rule
 

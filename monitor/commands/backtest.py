@@ -18,8 +18,8 @@ from monitor.commands.open_store import opened
 from monitor.commands.options import instant, settings_option
 from monitor.commands.working import working
 from monitor.composition import backtest_policy
+from monitor.core.contract import Severity
 from monitor.core.plain_text import LONGEST_NAME
-from monitor.core.publish.annotations import Severity
 from monitor.core.publish.backtests import Backtest, BacktestIncident
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.release import Release

@@ -23,6 +23,7 @@ from monitor.commands.check_labels import (
     traffic_lines,
     traffic_table,
 )
+from monitor.commands.check_pages import page_lines
 from monitor.commands.check_spans import span_lines
 from monitor.commands.console import console
 from monitor.commands.labelled import labelled_ids
@@ -103,7 +104,7 @@ def command(
     """Validate the settings, and say what can be decided and shown with them.
 
     Faults and warnings come first. Then come the limits that --daily, --audit and --ready do not
-    decide, with what would decide them, and those that are decided.
+    decide, with what would decide them, those that are decided, and those that page.
 
     With --all nothing is left out, and more follows: how many decisions a day each limit needs,
     which labels the grid of audit rates discards, how much support the rounded numbers need to show
@@ -145,7 +146,12 @@ def command(
     if problems:
         raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
     assumed = AssumedTraffic(daily, audit, ready)
-    _echo([*traffic_lines(settings, assumed), *span_lines(settings, assumed)], every=every)
+    lines = (
+        *traffic_lines(settings, assumed),
+        *page_lines(settings),
+        *span_lines(settings, assumed),
+    )
+    _echo(lines, every=every)
     if every:
         _echo_all(settings, assumed)
     else:

@@ -26,6 +26,7 @@ SAMPLED_LINES = 100_000
 MOST_ROWS = 3
 """Most attributes with a line of their own, so that the file has at most 15 lines."""
 KEY_FILE = "slicewatch.key"
+_PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
 _any_json = msgspec.json.Decoder().decode
 
 
@@ -35,7 +36,7 @@ class Answers(NamedTuple):
     attributes: Mapping[str, Sequence[str]]
     name: str = "replies"
     owner: str = os.environ.get("USER") or "the router's owner"
-    primary: str = "tpr"
+    page_on: str = "max_tpr_gap"
     brokers: str = ""
 
 
@@ -77,12 +78,15 @@ def _asked() -> Answers:
     name = click.prompt("What does the router decide? A short name", Answers({}).name)
     owner = click.prompt("Who answers for its fairness?", Answers({}).owner)
     text = click.prompt("Attributes with their values, such as channel=chat,email language=en,de")
-    harm = "Worse: a ready reply that waits (tpr), or an unready one that is served (fpr)?"
-    primary = click.prompt(harm, "tpr", type=click.Choice(["tpr", "fpr"]))
+    harm = (
+        "Worst: a ready reply that waits (tpr), an unready one that is served (fpr), or fewer"
+        " replies served, ready or not (selection)?"
+    )
+    metric = click.prompt(harm, "tpr", type=click.Choice(list(_PAGE_ON)))
     brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
     pairs = (part.partition("=") for part in text.split())
     attributes = {attribute: values.split(",") for attribute, _, values in pairs}
-    return Answers(attributes, name, owner, primary, brokers)
+    return Answers(attributes, name, owner, _PAGE_ON[metric], brokers)
 
 
 def _attributes(sample: str) -> dict[str, list[str]]:
@@ -142,6 +146,7 @@ def settings_text(answers: Answers) -> str:
     rows = rows if len(rows) <= MOST_ROWS else ["".join(rows)]
     group_bys = ", ".join(f"{{ attributes = [{_toml(name)}] }}" for name in answers.attributes)
     brokers = answers.brokers.replace(",", " ").split()
+    limit = "min_selection_ratio = 0.80, " if answers.page_on == "min_selection_ratio" else ""
     lines = [
         "attribute = [",
         *rows,
@@ -155,7 +160,7 @@ def settings_text(answers: Answers) -> str:
         f"owner = {_toml(answers.owner)}",
         f"group_bys = [{group_bys}]",
         f'contract = {{ version = "1", effective = {datetime.now(UTC).date()},'
-        f' reason = "first contract", primary = "{answers.primary}" }}',
+        f' reason = "first contract", {limit}page_on = ["{answers.page_on}"] }}',
     ]
     return "\n".join([*lines, ""])
 

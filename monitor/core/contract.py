@@ -65,21 +65,17 @@ class State(enum.StrEnum):
     BREACH = "breach"  # the sequential test has crossed
 
 
-class PrimaryMetric(enum.StrEnum):
-    """Primary metric of a contract, TPR or FPR; all other limited metrics are guardrails.
+class Severity(enum.StrEnum):
+    """Urgency of a broken limit, and of an incident: page or ticket."""
 
-    The harm of a TPR gap is delayed help (equal opportunity), that of an FPR gap a wrong answer.
-    Both gaps are always limited, so every contract bounds equalized odds.
-    """
-
-    TPR = "tpr"
-    FPR = "fpr"
+    PAGE = "page"  # somebody is woken
+    TICKET = "ticket"  # somebody looks at it in office hours
 
 
 class Role(enum.StrEnum):
     """Role of a metric in a contract: primary or guardrail."""
 
-    PRIMARY = "primary"  # leads every text, and pages at the higher severity
+    PRIMARY = "primary"  # leads every text
     GUARDRAIL = "guardrail"  # limited, so that the primary is not kept at its cost
 
 
@@ -96,6 +92,17 @@ GAP_LIMITS = {
     Metric.PRECISION: "max_precision_gap",
 }
 """Names of the limits on gaps, by metric."""
+
+LIMITED_METRICS = {
+    **{name: metric for metric, name in GAP_LIMITS.items()},
+    "min_selection_ratio": Metric.SELECTION,
+    "min_tpr": Metric.TPR,
+    "max_fpr": Metric.FPR,
+}
+"""Metrics by the names of all limits."""
+
+DEFAULT_PAGE_ON = ("max_tpr_gap", "min_tpr")
+"""Limits that page unless a contract says otherwise: the harm is delayed help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +220,6 @@ class Contract:
         name: unique; the ``contract`` label of every metric.
         version: changes whenever a number changes.
         owner: person or team that answers for it.
-        primary: the metric that pages at the higher severity and leads every text.
         limits: the numbers.
         window: name of the window for verdicts and states.
         group_bys: the compared families of slices.
@@ -225,12 +231,12 @@ class Contract:
         max_age: largest lag of a window's end behind the watermark (microseconds) at which it
             still shows that the contract is kept; None is unlimited.
         own_limits: limits of group-bys and slices, in place of those in ``limits``.
+        page_on: names of the limits whose breach pages; the metric of the first one leads.
     """
 
     name: str
     version: str
     owner: str
-    primary: PrimaryMetric
     limits: Limits
     window: str
     group_bys: tuple[GroupBy, ...]
@@ -241,6 +247,7 @@ class Contract:
     review_due: int | None = None
     max_age: int | None = None
     own_limits: tuple[OwnLimits, ...] = ()
+    page_on: tuple[str, ...] = DEFAULT_PAGE_ON
 
     def limits_of(self, group_by: str, slice_: str = "") -> Limits:
         """Return the limits of a slice, or of the whole group-by; the most specific limit wins."""
@@ -265,13 +272,17 @@ class Contract:
         )
 
     @property
-    def primary_metric(self) -> Metric:
-        """Primary metric as a Metric."""
-        return Metric(self.primary)
+    def primary(self) -> Metric:
+        """Metric that leads every text: that of the first limit that pages; TPR if none does."""
+        return LIMITED_METRICS[self.page_on[0]] if self.page_on else Metric.TPR
 
     def role(self, metric: Metric) -> Role:
         """Return the role of a metric: primary, or guardrail."""
-        return role_of(metric, self.primary_metric)
+        return role_of(metric, self.primary)
+
+    def severity(self, limit: str) -> Severity:
+        """Return the urgency of a breach of a limit, by its name."""
+        return Severity.PAGE if limit in self.page_on else Severity.TICKET
 
 
 def exceeds(worse: Fraction, limit: Fraction) -> bool:

@@ -7,7 +7,7 @@ does so only while every cohort since its beginning is kept and nobody has close
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from monitor.core.contract import Contract
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.completeness import CohortState
-from monitor.core.publish.annotations import severity_of
 from monitor.core.publish.backtests import Backtest, BacktestIncident
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import WITHHELD
 from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.detection.pages.streams import Stream, severity_of
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
@@ -169,14 +169,16 @@ def backtest(
     # Closed hours run ahead: the last ones have no labels yet.
     hours = [*with_labels, *(turn for turn in closed if turn[0] not in labelled)]
     replayed = _StoredTurns(with_labels, closed)
-    incidents = _incidents(engine, policy, replayed, progress) if hours else []
+    incidents = _incidents(engine, policy, replayed, progress) if hours else ()
     return Backtest(
         start=pane_start(hours[0][0], Grain.HOUR) if hours else None,
         end=pane_start(hours[-1][0] + 1, Grain.HOUR) if hours else None,
         hours=len(hours),
         left_out=sum(state is not CohortState.CONSUMED for _, state, _ in hours),
         bulk=sum(not live for *_, live in hours),
-        incidents=tuple(_backtest_incident(incident, shown, policy) for incident in incidents),
+        incidents=tuple(
+            _backtest_incident(incident, streams, shown, policy) for incident, streams in incidents
+        ),
     )
 
 
@@ -190,8 +192,8 @@ def _incidents(
     policy: BacktestPolicy,
     replayed: _StoredTurns,
     progress: Callable[[int, int], None],
-) -> list[Incident]:
-    """Replay the stored hours; return their incidents in the final state, sorted by id."""
+) -> Iterator[tuple[Incident, list[Stream]]]:
+    """Replay the stored hours; yield their final incidents, by id, with all that crossed."""
     incidents = _initial_incidents(policy)
     detection, hours = incidents.detection, replayed.hours
     with reading(engine) as connection:
@@ -202,14 +204,17 @@ def _incidents(
             ClusterDays(read_cluster_days(connection)),
         )
     by_number: dict[int, Incident] = {}
+    crossed: dict[int, Stream] = {}
     before = detection.turns
     while (change := detection.step(inputs, replayed, _LAST, 0)) is not None:
         followed = incidents.follow(change, inputs, before)
         by_number |= {incident.id: incident for incident in (*followed.opened, *followed.changed)}
+        crossed |= {crossing.id: Stream.parse(crossing.stream) for crossing in change.opened}
         before = detection.turns
         newest = max(hour for hour in before if hour is not None)
         progress(newest + 1 - hours.start, len(hours))
-    return [by_number[number] for number in sorted(by_number)]
+    for _, incident in sorted(by_number.items()):
+        yield incident, [crossed[number] for number in incident.crossings]
 
 
 def _initial_incidents(policy: BacktestPolicy) -> Incidents:
@@ -228,14 +233,17 @@ def _initial_incidents(policy: BacktestPolicy) -> Incidents:
 
 
 def _backtest_incident(
-    incident: Incident, shown_cells: Collection[ShownCell], policy: BacktestPolicy
+    incident: Incident,
+    streams: Iterable[Stream],
+    shown_cells: Collection[ShownCell],
+    policy: BacktestPolicy,
 ) -> BacktestIncident:
     (contract,) = (declared for declared in policy.contracts if declared.name == incident.contract)
     visible = incident.slice is not None and (
         (incident.contract, incident.group_by or "", incident.slice, incident.metric) in shown_cells
     )
     return BacktestIncident(
-        severity=severity_of(incident.kind, contract.role(incident.metric)),
+        severity=severity_of(incident.kind, streams, contract),
         contract=incident.contract,
         metric=incident.metric,
         group_by=(incident.group_by or "") if visible else "",

@@ -55,12 +55,12 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Return canonical JSON of all that a contract's states depend on: limits, window, k, filter.
+    """Return canonical JSON of all that a contract's states and pages depend on.
 
-    These are limits, support, window, comparisons and k. Contracts of one version must have
-    equal numbers. Limits that were added later are left out while they are not set, so that older
-    contracts keep their text. Texts, people, dates and the order of group-bys are left out; 0.1 and
-    0.10 are equal.
+    These are limits, support, window, comparisons, filter, k and what pages. Contracts of one
+    version must have equal numbers. What was added later is left out while it is not set, so that
+    older contracts keep their text. Texts, people, dates and the order of group-bys are left out;
+    0.1 and 0.10 are equal.
     """
     contract = use_case.to_core()
     all_limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
@@ -79,7 +79,7 @@ def contract_numbers(use_case: UseCase) -> str:
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,
             "limits": {name: _plain_leaf(type(v), v) for name, v in limits.items()},
-            "primary": contract.primary.value,
+            "page_on": contract.page_on,
             "synthetic": contract.synthetic,
             "where": dict(contract.where),
             "window": contract.window,

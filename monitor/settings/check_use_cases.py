@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from math import prod
 from unicodedata import normalize
 
-from monitor.core.contract import COMPLEMENT, GroupBy
+from monitor.core.contract import COMPLEMENT, LIMITED_METRICS, GroupBy
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.time import WINDOWS
 from monitor.settings.problems import Problems, join, problem, shown, unknown
@@ -145,6 +145,16 @@ def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists) -> None:
     names = [" + ".join(sorted(g.attributes)) for g in use_case.group_bys]
     _check_unique(names, f"{key}.group_bys")
     _check_own_limits(use_case, f"{key}.limit", allowed)
+    _check_page_on(use_case, f"{key}.contract.page_on")
+
+
+def _check_page_on(use_case: UseCase, key: str) -> None:
+    parts = (use_case.contract, *use_case.limit)
+    limits = [n for n in LIMITED_METRICS if any(getattr(part, n) is not None for part in parts)]
+    for i, name in enumerate(use_case.contract.page_on or ()):
+        if name not in limits:
+            text = f"{shown(name)} is no limit of this contract; set it, or use some of"
+            raise problem(join(key, i), f"{text} {', '.join(limits)}")
 
 
 def _check_windows(use_case: UseCase, key: str) -> None:
@@ -266,6 +276,9 @@ def _check_disjoint(use_cases: Sequence[UseCase]) -> None:
         shared = first.where.keys() & second.where.keys()
         if not any(first.where[name] != second.where[name] for name in shared):
             reason = "small cells of overlapping use cases could be found by subtraction"
-            fix = "give both one attribute with different values"
+            fix = (
+                "give both one attribute with different values, or make them one use case"
+                " whose contract.page_on names every limit that pages"
+            )
             text = f"may overlap with use_case[{i}]; {reason}; {fix}"
             raise problem(f"use_case[{j}].where", text)

@@ -14,7 +14,15 @@ from unicodedata import normalize
 from msgspec import Struct, field
 
 from monitor.core.bias_scores import BiasDimension
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, OwnLimits, PrimaryMetric
+from monitor.core.contract import (
+    COMPLEMENT,
+    DEFAULT_PAGE_ON,
+    LIMITED_METRICS,
+    Contract,
+    GroupBy,
+    Limits,
+    OwnLimits,
+)
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
@@ -522,7 +530,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     version: Name
     effective: date
     reason: Text
-    primary: PrimaryMetric = PrimaryMetric.TPR
+    page_on: tuple[Name, ...] | None = None
     max_tpr_gap: Limit = Fraction("0.10")
     max_fpr_gap: Limit = Fraction("0.10")
     max_blocked_gap: Limit | None = None
@@ -574,18 +582,13 @@ class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
     @property
     def numbers(self) -> tuple[tuple[str, Fraction], ...]:
         """Pairs (name, limit) of the limits that are set."""
-        limits = ((name, getattr(self, name)) for name in _OWN_LIMITS)
+        limits = ((name, getattr(self, name)) for name in LIMITED_METRICS)
         return tuple((name, value) for name, value in limits if value is not None)
 
     def to_core(self) -> OwnLimits:
         """Return the engine's OwnLimits, with sorted names in the group-by and in the slice."""
         text = atom_text(parse_atom(normalize("NFC", self.slice))) if self.slice else ""
         return OwnLimits("+".join(sorted(self.group_by)), text, self.numbers)
-
-
-_OWN_LIMITS = tuple(
-    name for name in OwnLimitSettings.__struct_fields__ if name not in ("group_by", "slice")
-)
 
 
 class UseCase(SettingsSection, frozen=True, kw_only=True):
@@ -615,7 +618,6 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             name=self.name,
             version=self.contract.version,
             owner=self.owner,
-            primary=self.contract.primary,
             limits=self.contract.limits,
             window=self.contract.window,
             group_bys=tuple(group_by.to_core() for group_by in self.group_bys),
@@ -627,6 +629,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             # One table may be missing, as of a holiday; older rates are nobody's present.
             max_age=2 * WINDOWS[self.contract.window].length,
             own_limits=tuple(limits.to_core() for limits in self.limit),
+            page_on=DEFAULT_PAGE_ON if self.contract.page_on is None else self.contract.page_on,
         )
 
 

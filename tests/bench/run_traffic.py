@@ -155,7 +155,6 @@ group_bys = [{singles}, {pairs}]
 version = "1"
 effective = 2026-01-01
 reason = "benchmark"
-primary = "tpr"
 max_tpr_gap = 0.10
 max_fpr_gap = 0.10
 max_selection_gap = 0.10

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT, Metric, Severity
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import IncidentKind, Outcome, Severity, Share, Stage
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
     WITHHELD,

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from published_lesson import BOTH, CODED, GAP, SHOWN, T0, full, hidden, lesson
 from served_site import TOPICS, publish
 
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Metric, Severity, State
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import IncidentKind, Outcome, Severity
+from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incidents import Incident, Stand
 from monitor.core.publish.snapshot import (

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from published_lesson import BOTH, full, lesson
 
-from monitor.core.contract import Metric
+from monitor.core.contract import Metric, Severity
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident, Stand
 from monitor.core.publish.release import (
     Release,

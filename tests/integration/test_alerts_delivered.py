@@ -16,9 +16,9 @@ from monitoring import eventually, run
 from notified import Chain, chain, untold
 
 from alerts.rules import runbooks
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Metric, Severity, State
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
-from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     ComponentChange,
     ContractTable,
@@ -154,7 +154,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     named, hidden = sorted(body["alerts"], key=lambda one: one["labels"]["incident"])
     assert named["labels"] == {
         **{"alertname": BREACH, "job": "slicewatch", "contract": "replies", "metric": "tpr"},
-        **{"incident": "7", "role": "primary", "severity": "page", "about": "fairness"},
+        **{"incident": "7", "severity": "page", "about": "fairness"},
     }
     news = (
         "Ready replies from channel chat are sent at once less often: 57 %, channel mail 88 %"
@@ -344,6 +344,7 @@ def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered
     )
     incident = replace(
         NAMED,
+        severity=Severity.TICKET,
         metric=Metric.PRECISION,
         inherited=(),
         first=PublishedValue(0.15, 0.08, 0.22, AT),
@@ -364,7 +365,6 @@ def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered
     eventually(lambda: bool(tickets()), "the ticket is delivered")
     (one,) = tickets()[-1]["alerts"]
     assert one["labels"]["severity"] == "ticket"
-    assert one["labels"]["role"] == "guardrail"
     assert one["annotations"]["summary"] == (
         "Replies sent at once from channel chat are ready less often: 77 %, channel mail 92 %"
         " (limit 5 points), since 1 Jun or earlier."

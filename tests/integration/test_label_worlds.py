@@ -5,11 +5,16 @@ A seed each, and small; ``make bench-labels`` plays all of them twenty times.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from label_play import play
 from label_worlds import LabelWorld, Sizes, catalogue
+
+from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import LimitKind
 
 pytestmark = pytest.mark.full
 
@@ -57,3 +62,37 @@ def test_a_gap_is_paged_although_labels_of_others_are_missing(tmp_path: Path, na
     assert played.off is not None
     assert played.found <= days
     assert abs(played.off) <= 1, "the day on which it began is estimated"
+
+
+UNLABELLED = replace(SMALL.labelling(gap=0.27), lost=(lambda drawn: np.ones_like(drawn.auto),))
+"""The first slice is served .395 of the time, the others .550; no label ever comes."""
+OFTEN_WRONG = replace(
+    replace(SMALL, a_day=6_000).labelling(share=0.5), fprs={0: 0.38, 1: 0.12, 2: 0.12, 3: 0.12}
+)
+"""Few unready replies are served, and of these a twentieth is labelled: it takes 3,000 a day."""
+
+
+@pytest.mark.parametrize(
+    ("world", "broken"),
+    [
+        (
+            LabelWorld(
+                "four fifths, without labels",
+                UNLABELLED,
+                limits='min_selection_ratio = 0.80\npage_on = ["min_selection_ratio"]\n',
+            ),
+            (Metric.SELECTION, "a=s00", LimitKind.MIN_RATIO),
+        ),
+        (
+            LabelWorld("FPR .38 against .12", OFTEN_WRONG, limits='page_on = ["max_fpr_gap"]\n'),
+            (Metric.FPR, "a=s00", LimitKind.MAX_GAP),
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, LabelWorld) else "",
+)
+def test_whoever_the_contract_names_is_woken_and_for_nothing_else(
+    tmp_path: Path, world: LabelWorld, broken: tuple[Metric, str, LimitKind]
+) -> None:
+    woken = play(world, tmp_path).woken
+    assert broken in woken
+    assert {metric for metric, _, _ in woken} == {broken[0]}

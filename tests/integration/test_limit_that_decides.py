@@ -17,8 +17,8 @@ from rich.console import Console
 from monitor.commands.incident_report import details
 from monitor.commands.incident_report import table_of as table_of_incidents
 from monitor.commands.summary import summary
-from monitor.core.contract import GroupBy, Limits, Metric, OwnLimits, State
-from monitor.core.publish.annotations import Behind, IncidentKind, Severity
+from monitor.core.contract import GroupBy, Limits, Metric, OwnLimits, Severity, State
+from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.conclusion import checks
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.headlines import incident_sentence

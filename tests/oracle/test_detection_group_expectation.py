@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from answered import answered
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection.pages.budget import Budget
@@ -54,7 +54,7 @@ OWN = OwnLimits(
     ),
 )
 CONTRACT = Contract(
-    *("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11),
+    *("replies", "1", "owner", LIMITS, "7d", (GROUP,), False, 11),
     own_limits=(OWN,),
 )
 OTHER = "channel=__other__"

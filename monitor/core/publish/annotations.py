@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import enum
 
-from monitor.core.contract import Role
-
 
 class Annotation(enum.StrEnum):
     """Kind of an advisory finding in a slice; advisory findings never page."""
@@ -54,27 +52,6 @@ class IncidentKind(enum.StrEnum):
 
     BREACH = "breach"  # a contract stream has crossed
     LISTED = "listed"  # on the weekly list
-
-
-class Severity(enum.StrEnum):
-    """Urgency of an incident: page or ticket."""
-
-    PAGE = "page"  # somebody is woken
-    TICKET = "ticket"  # somebody looks at it in office hours
-
-
-def severity_of(kind: IncidentKind, role: Role) -> Severity:
-    """Return the severity of an incident from its kind and its metric's role in the contract.
-
-    Only this function decides it: pages, reports and metrics call it, and a test compares the rules
-    of the alerts.
-
-    Example:
-        >>> severity_of(IncidentKind.BREACH, Role.GUARDRAIL).value
-        'ticket'
-    """
-    wakes = kind is IncidentKind.BREACH and role is Role.PRIMARY
-    return Severity.PAGE if wakes else Severity.TICKET
 
 
 class Behind(enum.StrEnum):

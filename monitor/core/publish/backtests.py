@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Severity
+from monitor.core.contract import Metric, Severity
 
 
 @dataclass(frozen=True, slots=True)

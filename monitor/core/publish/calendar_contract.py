@@ -123,7 +123,7 @@ class ContractInTables:
             if (row := _row(place, text, rows_by_metric, calibration[place])).rates
             or _is_declared(text)
         ]
-        primary = self.contract.primary_metric
+        primary = self.contract.primary
         labelled = rows_by_metric.get(primary if primary.labelled else Metric.TPR)
         return GroupTable(
             group_by="" if basis.group is None else basis.group.name,
@@ -162,7 +162,7 @@ class ContractInTables:
             min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
             windows=tuple(windows),
             review_due=contract.review_due,
-            primary=contract.primary_metric,
+            primary=contract.primary,
             max_age=contract.max_age,
             min_ratios=_as_floats({metric: limits.min_ratio(metric) for metric in Metric}),
             own_limits=tuple(own_limits(contract)),

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Severity, Share
+from monitor.core.contract import Metric, Severity
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
     WITHHELD,

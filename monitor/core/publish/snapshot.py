@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Metric, Severity, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import (
@@ -20,7 +20,6 @@ from monitor.core.publish.annotations import (
     Behind,
     Fault,
     IncidentKind,
-    Severity,
     Share,
     Stage,
 )

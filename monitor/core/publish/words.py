@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.core.publish.annotations import Severity, Share, Stage
+from monitor.core.contract import Severity
+from monitor.core.publish.annotations import Share, Stage
 from monitor.core.publish.snapshot import ShownGap, ShownRate, ShownStage
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, UTC_ZONE, in_zone, to_datetime, to_micros
 

@@ -9,10 +9,12 @@ are never normalised again.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.core.contract import Metric
+from monitor.core.contract import Contract, Metric, Severity
+from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import LimitKind
 
 BUDGET_DAYS = 90.0
@@ -72,6 +74,12 @@ class Stream:
         return LimitKind.MIN_LEVEL if self.metric is Metric.TPR else LimitKind.MAX_LEVEL
 
     @property
+    def limit_name(self) -> str:
+        """Return the name of the stream's limit in the contract, such as ``max_tpr_gap``."""
+        bound, kind = self.limit_kind.split("_")
+        return f"{bound}_{self.metric}" if kind == "level" else f"{bound}_{self.metric}_{kind}"
+
+    @property
     def worse_off(self) -> str:
         """Return the watched side's name: the slice, its named reference, or ``complement``."""
         return self.slice if self.direction is Direction.SLICE_WORSE else self.reference
@@ -93,3 +101,18 @@ class Stream:
         contract, group_by, metric, kind, slice_name, reference, direction, limit = key.split("|")
         watched = contract, group_by, Metric(metric), StreamKind(kind), slice_name
         return cls(*watched, reference, Direction(direction), Fraction(limit))
+
+
+def pages(stream: Stream, contract: Contract) -> bool:
+    """Return True where a breach of the stream's limit wakes somebody."""
+    return contract.severity(stream.limit_name) is Severity.PAGE
+
+
+def severity_of(kind: IncidentKind, streams: Iterable[Stream], contract: Contract) -> Severity:
+    """Return the severity of an incident: a page if the limit of a crossed stream pages.
+
+    Only this function decides it: web pages, reports and metrics call it. The weekly list never
+    pages.
+    """
+    wakes = kind is IncidentKind.BREACH and any(pages(stream, contract) for stream in streams)
+    return Severity.PAGE if wakes else Severity.TICKET

@@ -140,7 +140,10 @@ class Incidents:
         pages = ShownIncidents(table, context)
         views = [
             IncidentView(
-                incident, self.book.standing_of(incident, self.now), self.book.streams(incident)
+                incident,
+                self.book.standing_of(incident, self.now),
+                self.book.streams(incident),
+                contract,
             )
             for incident in incidents
         ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypedDict
 
 from monitor.core.contract import COMPLEMENT, Contract, Metric
-from monitor.core.publish.annotations import Annotation, Behind, severity_of
+from monitor.core.publish.annotations import Annotation, Behind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.sides import gap_of
 from monitor.core.publish.snapshot import (
@@ -32,7 +32,7 @@ from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import DAY
 from monitor.detection.label_power import arms_of
 from monitor.detection.pages.recovery import days_to_resolve
-from monitor.detection.pages.streams import Stream, StreamKind
+from monitor.detection.pages.streams import Stream, StreamKind, pages, severity_of
 
 _STAGE_OF = {Metric.TPR: Metric.TPR}
 # Other metrics show the stage of selection, which every decision passes.
@@ -53,25 +53,32 @@ class IncidentView:
         incident: the incident.
         standing: its standing now.
         streams: streams that crossed, or are on the weekly list.
+        contract: says which limits page.
     """
 
     incident: Incident
     standing: Standing
     streams: Sequence[Stream]
+    contract: Contract
+
+    @property
+    def leading(self) -> Sequence[Stream]:
+        """Return the streams whose limits page, if any: they tell what woke somebody."""
+        return [stream for stream in self.streams if pages(stream, self.contract)] or self.streams
 
     @property
     def kind(self) -> StreamKind:
-        """Return GAP when any stream compares slices (by gap or ratio), else LEVEL."""
+        """Return GAP when any leading stream compares slices (by gap or ratio), else LEVEL."""
         return (
-            StreamKind.GAP if any(stream.compares for stream in self.streams) else StreamKind.LEVEL
+            StreamKind.GAP if any(stream.compares for stream in self.leading) else StreamKind.LEVEL
         )
 
     @property
     def deciding(self) -> Stream | None:
-        """Return the first stream of the incident's kind, preferably of its slice, or None."""
+        """Return the first leading stream of the incident's kind, if possible of its slice."""
         slice_key = (self.incident.group_by, self.incident.slice)
         compares = self.kind is StreamKind.GAP
-        crossed = [stream for stream in self.streams if stream.compares is compares]
+        crossed = [stream for stream in self.leading if stream.compares is compares]
         own_streams = [stream for stream in crossed if (stream.group_by, stream.slice) == slice_key]
         return next(iter((*own_streams, *crossed)), None)
 
@@ -163,7 +170,7 @@ class ShownIncidents:
         withheld = ShownIncident(
             incident.id,
             incident.kind,
-            severity_of(incident.kind, self.context.contract.role(incident.metric)),
+            severity_of(incident.kind, view.streams, view.contract),
             incident.metric,
             incident.opened_at,
             group_by="",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from adversary.worlds import AUDIT_RATES, DAY, MINUTE, ROUTES, START, Ints, Worl
 from label_worlds import LabelWorld
 from pipeline import DECISIONS, LABELS, Pipeline
 
-from monitor.core.contract import Metric
-from monitor.core.publish.snapshot import LabelsAtFault, decode
+from monitor.core.contract import Metric, Severity
+from monitor.core.publish.snapshot import LabelsAtFault, LimitKind, decode
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 
 PARTITIONS = 4
@@ -50,6 +50,7 @@ class Played:
         off: days from the breach to the estimated change of the stream that crossed first.
         told: days from the fault to the first time that labels of a faulty slice were reported.
         wrongly_told: slices that were reported though nothing was wrong with them.
+        woken: days since the world began until a page named a metric and slice, and its limit.
     """
 
     days: int
@@ -58,6 +59,7 @@ class Played:
     off: float | None
     told: float | None
     wrongly_told: list[str]
+    woken: dict[tuple[Metric, str, LimitKind | None], float]
 
     @property
     def bound(self) -> float:
@@ -146,6 +148,7 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
     text = _settings(world)
     told: list[tuple[float, LabelsAtFault]] = []
     crossings: dict[Stream, _Crossing] = {}
+    woken: dict[tuple[Metric, str, LimitKind | None], float] = {}
     with Pipeline(folder, (1, PARTITIONS), text=text, stream__clock="live") as pipeline:
         pipeline.clock.seconds = START / 1e6
         pipeline.worker()
@@ -155,18 +158,22 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
             feed.until(now)
             assert evaluator.cycle()
             snapshot = pipeline.snapshot()
-            faults = decode(snapshot).contracts[0].labels_at_fault if snapshot else ()
-            told += [((now - START) / DAY, one) for one in faults]
+            tables = decode(snapshot).contracts if snapshot else ()
+            told += [((now - START) / DAY, one) for t in tables for one in t.labels_at_fault]
+            for one in (one for table in tables for one in table.incidents):
+                if one.severity is Severity.PAGE:
+                    broken = one.metric, one.slice, one.limit and one.limit.kind
+                    woken.setdefault(broken, (now - START) / DAY)
             for stream, crossed, began in _crossings(pipeline):
                 crossings.setdefault(stream, _Crossing(crossed, (now - START) / DAY, began))
-        return _judged(world, crossings, told)
+        return replace(_judged(world, crossings, told), woken=woken)
 
 
 def _settings(world: LabelWorld) -> str:
     """Live, and with the contract's window alone: the others would take most of the time."""
     text = settings_text(RawEvents(world).world, exact=False).replace('clock = "history"\n', "")
     text = text.replace('horizon = "7d"', 'horizon = "30d"')  # the default
-    return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =')
+    return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =') + world.limits
 
 
 def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float, float]]:
@@ -210,6 +217,7 @@ def _judged(
         true[0][1] - since if true else None,
         min(right) - world.since if right else None,
         sorted({one.slice for _, one in told} - faulty),
+        {},
     )
 
 

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.cells import (
     COUNTERS,
     Counter,
@@ -52,7 +52,6 @@ CONTRACT = Contract(
     name=USE_CASE,
     version="1",
     owner="tests",
-    primary=PrimaryMetric.TPR,
     limits=Limits(Fraction(1, 10), Fraction(1, 10), None, None, None, 50, 30),
     window="7d",
     group_bys=(GroupBy(("city",), "city=oslo"), GroupBy(("tier",), "tier=a")),

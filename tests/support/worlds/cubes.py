@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.cells import (
     COUNTERS,
     MISSING,
@@ -221,7 +221,6 @@ def contract(
         name="replies",
         version="1",
         owner="team",
-        primary=PrimaryMetric.TPR,
         limits=limits,
         window="7d",
         group_bys=group_bys,

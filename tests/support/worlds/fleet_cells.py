@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, content_id
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
@@ -151,7 +151,6 @@ def contract(*groups: GroupBy, of: Limits | None = None, where: str = "") -> Con
         name=f"c{value}",
         version="1",
         owner="owner",
-        primary=PrimaryMetric.TPR,
         limits=of or limits(),
         window="7d",
         group_bys=groups,

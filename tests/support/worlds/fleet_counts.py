@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from fleet_worlds import CONTRACT, GAP, GROUP_BY, World
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, content_id
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
@@ -33,7 +33,6 @@ def contract(world: World) -> Contract:
         name=CONTRACT,
         version="1",
         owner="bench",
-        primary=PrimaryMetric.TPR,
         limits=Limits(
             max_tpr_gap=_limit(world, Metric.TPR, StreamKind.GAP) or GAP,
             max_fpr_gap=_limit(world, Metric.FPR, StreamKind.GAP) or GAP,

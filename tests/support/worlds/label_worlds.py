@@ -46,6 +46,7 @@ class LabelWorld:
         stall: of a partition of labels.
         units: whether decisions name their sender.
         covered: whether the claim holds here; where it does not, its figure is a warning.
+        limits: lines that its contract has besides the usual ones.
     """
 
     name: str
@@ -56,6 +57,7 @@ class LabelWorld:
     stall: Stall | None = None
     units: bool = False
     covered: bool = True
+    limits: str = ""
 
     def seeded(self, seed: int) -> LabelWorld:
         """The same with other draws."""

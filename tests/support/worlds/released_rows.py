@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import Counter, Route, decode_strata, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
@@ -75,9 +75,7 @@ def rows_of(
     (attributes,) = {tuple(parse_atom(text)) for text in counts.slices}
     group = GroupBy(attributes, reference or "complement")
     names = ("lesson", "1", "tests")
-    contract = Contract(
-        *names, PrimaryMetric.TPR, limits or LIMITS, "7d", (group,), synthetic=exact, k=k
-    )
+    contract = Contract(*names, limits or LIMITS, "7d", (group,), synthetic=exact, k=k)
     seen = ContractInTables(contract, tables, coding)
     return seen.group(seen.basis_of_week(group, _SPAN)).rows
 

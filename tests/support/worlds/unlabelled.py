@@ -77,6 +77,7 @@ class Labelling:
     Attributes:
         shares: of the traffic, by slice.
         gaps: by how much the TPR of each slice is lower than :data:`TPR`.
+        fprs: FPR of slices in which it is not :data:`FPR`.
         gap_from: day from which these hold; before it there is no gap.
         lost: faults of the labelling.
         skips: faults of the requests: requested labels that are not requested after all.
@@ -91,6 +92,7 @@ class Labelling:
 
     shares: Floats
     gaps: dict[int, float] = field(default_factory=dict)
+    fprs: dict[int, float] = field(default_factory=dict)
     gap_from: float = 0.0
     lost: tuple[Drawn, ...] = ()
     skips: tuple[Drawn, ...] = ()
@@ -113,7 +115,9 @@ class Labelling:
         day = (at - START) / DAY
         gap = np.array([self.gaps.get(one, 0.0) for one in range(len(self.shares))])
         tpr = TPR - gap[row] * (day >= self.gap_from)
-        auto = rng.random(drawn) < np.where(ready, tpr, FPR)
+        fprs = np.array([self.fprs.get(one, FPR) for one in range(len(self.shares))])
+        fpr = np.where(day >= self.gap_from, fprs[row], FPR)
+        auto = rng.random(drawn) < np.where(ready, tpr, fpr)
         band = self._bands(further, ready)
         of = np.repeat(np.arange(drawn), self.alike)
         at, row, day, ready, auto, band = at[of], row[of], day[of], ready[of], auto[of], band[of]

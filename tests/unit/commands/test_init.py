@@ -12,7 +12,7 @@ from monitor.commands.init import command
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.settings import Settings, load, warnings
 
-ANSWERS = "tickets\nA. Person\nchannel=chat,email language=en,de,\u4e2d\u6587\nfpr\n{}\n"
+ANSWERS = "tickets\nA. Person\nchannel=chat,email language=en,de,\u4e2d\u6587\n{}\n{}\n"
 
 
 def init(folder: Path, *arguments: str, answers: str = "") -> Result:
@@ -41,11 +41,10 @@ def sample(folder: Path, *attributes: object) -> str:
 def test_five_answers_are_enough(
     tmp_path: Path, brokers: str, client: str, servers: tuple[str, ...]
 ) -> None:
-    assert init(tmp_path, answers=ANSWERS.format(brokers)).exit_code == 0
+    assert init(tmp_path, answers=ANSWERS.format("fpr", brokers)).exit_code == 0
     settings = written(tmp_path)
     (use_case,) = settings.use_case
     assert (use_case.name, use_case.owner) == ("tickets", "A. Person")
-    assert use_case.contract.primary == "fpr"
     assert [attribute.listed for attribute in settings.attribute] == [
         ("chat", "email"),
         ("en", "de", "\u4e2d\u6587"),
@@ -53,6 +52,16 @@ def test_five_answers_are_enough(
     assert (settings.stream.client, settings.stream.bootstrap_servers) == (client, servers)
     (line,) = warnings(settings)
     assert line.startswith("not set, though readers of reports look for it: ")
+
+
+@pytest.mark.parametrize(
+    ("harm", "limit"),
+    [("", "max_tpr_gap"), ("fpr", "max_fpr_gap"), ("selection", "min_selection_ratio")],
+)
+def test_the_harm_that_is_worst_pages(tmp_path: Path, harm: str, limit: str) -> None:
+    assert init(tmp_path, answers=ANSWERS.format(harm, "")).exit_code == 0
+    (use_case,) = written(tmp_path).use_case
+    assert use_case.contract.page_on == (limit,)
 
 
 def test_a_sample_gives_attributes_that_can_be_compared(tmp_path: Path) -> None:
@@ -84,12 +93,12 @@ def test_a_file_without_decisions_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten_and_a_bad_answer_leaves_no_file(tmp_path: Path) -> None:
-    result = init(tmp_path, answers=ANSWERS.format("").replace("channel", "Channel"))
+    result = init(tmp_path, answers=ANSWERS.format("fpr", "").replace("channel", "Channel"))
     assert isinstance(result.exception, SettingsError)
     key = (tmp_path / "slicewatch.key").read_text()
-    assert init(tmp_path, answers=ANSWERS.format("")).exit_code == 0
+    assert init(tmp_path, answers=ANSWERS.format("fpr", "")).exit_code == 0
     assert (tmp_path / "slicewatch.key").read_text() == key
     text = (tmp_path / "slicewatch.toml").read_text()
-    again = init(tmp_path, answers=ANSWERS.format(""))
+    again = init(tmp_path, answers=ANSWERS.format("fpr", ""))
     assert "already exists; name a new file with --settings" in str(again.exception)
     assert (tmp_path / "slicewatch.toml").read_text() == text

@@ -11,24 +11,25 @@ from cubes import CODING, LIMITS, build_contract, contract, lesson_cells, window
 from rich.console import Console
 
 from monitor.commands.summary import summary
-from monitor.core.contract import GroupBy, OwnLimits, PrimaryMetric
+from monitor.core.contract import GroupBy, OwnLimits
 from monitor.core.publish.snapshot import Snapshot
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")
 
 
 @pytest.mark.parametrize(
-    ("primary", "titles"),
+    ("leading", "titles"),
     [
-        (PrimaryMetric.TPR, ("TPR (primary):", "FPR (guardrail):")),
-        (PrimaryMetric.FPR, ("FPR (primary):", "TPR (guardrail):")),
+        ("max_tpr_gap", ("TPR (primary):", "FPR (guardrail):")),
+        ("max_fpr", ("FPR (primary):", "TPR (guardrail):")),
+        ("max_selection_gap", ("selection rate (primary):", "TPR (guardrail):")),
     ],
 )
 def test_the_primary_metric_leads_and_the_guardrail_follows(
-    primary: PrimaryMetric, titles: tuple[str, str]
+    leading: str, titles: tuple[str, str]
 ) -> None:
-    limits = replace(LIMITS, min_positives=1, min_negatives=1)
-    made = contract(VARIETY, k=1, synthetic=True, limits=limits, primary=primary)
+    limits = replace(LIMITS, min_positives=1, min_negatives=1, max_selection_gap=Fraction(1, 2))
+    made = contract(VARIETY, k=1, synthetic=True, limits=limits, page_on=(leading,))
     table = build_contract(made, CODING, [window(lesson_cells())])
     out = io.StringIO()
     for one in summary(Snapshot(None, None, (table,)), 80):

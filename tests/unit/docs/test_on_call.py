@@ -13,8 +13,8 @@ from pipeline import Pipeline
 
 from alerts.rules import alerts
 from monitor.cli import cli
-from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
+from monitor.core.contract import Metric, Severity
+from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import (
     ComponentChange,

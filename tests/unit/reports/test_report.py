@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from published_lesson import BOTH, full, hidden, lesson
 
-from monitor.core.contract import Metric, State
-from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
+from monitor.core.contract import Metric, Severity, State
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.release import (

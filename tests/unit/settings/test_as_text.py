@@ -81,7 +81,7 @@ def test_any_text_number_and_duration_survives(
         ("MIN_POSITIVES", "51"),
         ("MIN_NEGATIVES", "31"),
         ("WINDOW", "28d"),
-        ("PRIMARY", "fpr"),
+        ("PAGE_ON", '["max_fpr_gap"]'),
     ],
 )
 def test_a_changed_number_changes_the_numbers(key: str, value: str) -> None:

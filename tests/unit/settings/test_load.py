@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from monitor import settings as api
-from monitor.core.contract import GroupBy, Limits, PrimaryMetric
+from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Limits, Metric
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.time import DAY, MINUTE, SECOND, to_micros
 from monitor.errors import SettingsError
@@ -76,7 +76,7 @@ class TestDefaults:
         (contract,) = load().contracts
         tenth = Fraction(1, 10)
         assert contract.limits == Limits(tenth, tenth, None, None, None, 50, 30)
-        assert contract.primary is PrimaryMetric.TPR
+        assert (contract.page_on, contract.primary) == (DEFAULT_PAGE_ON, Metric.TPR)
         assert contract.k == 11
         assert contract.group_bys == (
             GroupBy(("channel", "variety"), "channel=chat,variety=formal"),

@@ -109,7 +109,7 @@ def files(section: Any) -> Iterator[str]:
     """Every path of a file that is set in some settings."""
     for field in msgspec.structs.fields(type(section)):
         value, kind = getattr(section, field.name), required(field.type)
-        parts = value if get_origin(kind) is tuple else [value]
+        parts = (value or ()) if get_origin(kind) is tuple else [value]
         inner = get_args(kind)[0] if get_origin(kind) is tuple else kind
         for part in parts:
             if part is not None and is_section(inner):

@@ -19,8 +19,8 @@ from served import connect, fetch
 from served_site import OPEN, ServedSite, SetClock, publish, served_site
 
 from alerts.http import HttpConfig, Timeouts
-from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Severity
+from monitor.core.contract import Metric, Severity
+from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, Snapshot
 from monitor.core.time import DAY, HOUR

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from published_lesson import T0, full, lesson
 
-from monitor.core.contract import Metric, State
-from monitor.core.publish.annotations import IncidentKind, Severity
+from monitor.core.contract import Metric, Severity, State
+from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.snapshot import ShownGap, ShownIncident
 from monitor.web import building, headlines

@@ -20,9 +20,9 @@ from published_lesson import BOTH, full, hidden, lesson
 from served import fetch
 from served_site import OPEN, TOPICS, ServedSite, SetClock, served_site
 
-from monitor.core.contract import Metric
+from monitor.core.contract import Metric, Severity
 from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.annotations import IncidentKind, Severity
+from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.release import Release, ReleasedIncident, Revision, encode
 from monitor.core.publish.snapshot import SliceRow

@@ -16,7 +16,7 @@ from migrated import bring_to_head
 from published_lesson import T0, full, hidden, lesson
 from served_site import ServedSite, SetClock, publish, served_site
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric, State
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, State
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.publish.side_by_side import VersionGroup, version_groups
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow, Snapshot
@@ -206,7 +206,7 @@ def test_the_settings_say_which_group_bys_are_of_versions() -> None:
         GroupBy(("channel", "release"), "channel=chat,release=a"),
     )
     limits = Limits(None, None, None, None, None, 50, 30)  # type: ignore[arg-type]
-    contract = Contract("c", "1", "me", PrimaryMetric.TPR, limits, "7d", groups, False, 11)
+    contract = Contract("c", "1", "me", limits, "7d", groups, False, 11)
     assert list(version_groups([contract], coding)) == [
         VersionGroup("c", "release", {"release": "a"}),
         VersionGroup("c", "channel+release", {"release": "a"}),

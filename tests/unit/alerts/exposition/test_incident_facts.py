@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
-from monitor.core.contract import COMPLEMENT, Metric, State
-from monitor.core.publish.annotations import Behind, IncidentKind, Severity
+from monitor.core.contract import COMPLEMENT, Metric, Severity, State
+from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ComponentChange,

@@ -25,7 +25,7 @@ from alerts.exposition.exporter import (
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
 from alerts.exposition.samples import label_text
 from alerts.exposition.service_metrics import ServiceMetrics
-from monitor.core.contract import Metric, Role, State, Verdict
+from monitor.core.contract import Metric, Severity, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import (
@@ -35,7 +35,6 @@ from monitor.core.publish.annotations import (
     IncidentKind,
     Share,
     Stage,
-    severity_of,
 )
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -104,7 +103,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
     return ShownIncident(
         number,
         kind,
-        severity_of(kind, Role.PRIMARY),
+        Severity.PAGE if kind is IncidentKind.BREACH else Severity.TICKET,
         Metric.TPR,
         AT,
         "channel",
@@ -317,7 +316,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "versions": "judge j1 -> j2",
     }
 
-    assert value(found, "slicewatch_page", **which, role="primary") == 1
+    assert value(found, "slicewatch_page", **which, severity="page") == 1
     assert value(found, "slicewatch_ticket", **{**which, "incident": "8"}) == 0, "it is accepted"
     assert value(found, "slicewatch_incident_info", **which, **about) == 1
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31

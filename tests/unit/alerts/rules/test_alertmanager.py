@@ -79,7 +79,7 @@ def test_every_alert_goes_where_its_severity_says(alert: Any, config: Path) -> N
         Severity.NONE: "deadman",
     }
     routed = ("amtool", "config", "routes", "test", f"--config.file={config}")
-    for severity in {alert.severity, alert.guardrail or alert.severity}:
+    for severity in {alert.severity, Severity.TICKET if alert.by_severity else alert.severity}:
         labels = [f"alertname={alert.name}", f"severity={severity}", f"about={alert.about}"]
         right = f"--verify.receivers={receivers[severity]}"
         for contract in ("reply-routing", "other"):

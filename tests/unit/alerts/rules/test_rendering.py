@@ -33,8 +33,7 @@ from alerts.rules import (
 )
 from monitor.cli import cli
 from monitor.core.blindness import Blind
-from monitor.core.contract import Metric, PrimaryMetric, Role, role_of
-from monitor.core.publish.annotations import IncidentKind, severity_of
+from monitor.core.contract import LIMITED_METRICS
 from monitor.settings import Settings
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
@@ -72,36 +71,24 @@ def pages(alert: Alert) -> list[str]:
 
 
 def texts(alert: Alert) -> list[str]:
-    """What it says, the same in all of its rules."""
-    first, *others = rules_of(alert)
-    assert len(others) == (alert.guardrail is not None)
-    assert all(rule["annotations"] == first["annotations"] for rule in others)
-    return list(first["annotations"].values())
+    """What it says."""
+    (rule,) = rules_of(alert)
+    return list(rule["annotations"].values())
 
 
 # Severity
 
 
-@pytest.mark.parametrize("primary", PrimaryMetric)
-@pytest.mark.parametrize("metric", [metric for metric in Metric if metric is not Metric.READY])
-def test_a_breach_is_sent_as_what_every_other_surface_calls_it(
-    metric: Metric, primary: PrimaryMetric
-) -> None:
-    role = role_of(metric, Metric(primary))
-    assert metric in breach_runbooks()
-    (rule,) = (
-        rule
-        for rule in rules_of(ALERTS["SlicewatchBreach"])
-        if ('{role!="guardrail"}' not in rule["expr"] or role is Role.PRIMARY)
-        and ('{role="guardrail"}' not in rule["expr"] or role is Role.GUARDRAIL)
-    )
-    assert rule["labels"]["severity"] == severity_of(IncidentKind.BREACH, role)
+def test_a_breach_is_sent_as_what_its_series_says() -> None:
+    (rule,) = rules_of(ALERTS["SlicewatchBreach"])
+    assert "severity" not in rule["labels"]
+    assert {"severity"} < identity(ALERTS["SlicewatchBreach"])
+    assert {*breach_runbooks()} == {*LIMITED_METRICS.values()}
 
 
 def test_what_is_on_the_weekly_list_is_a_ticket() -> None:
     (rule,) = rules_of(ALERTS["SlicewatchGapTicket"])
-    for role in Role:
-        assert rule["labels"]["severity"] == severity_of(IncidentKind.LISTED, role)
+    assert rule["labels"]["severity"] == Severity.TICKET
 
 
 # Names
@@ -248,21 +235,17 @@ def test_look_ups_are_quoted_and_never_depend_on_an_order(alert: Alert) -> None:
 def test_labels_of_rules_are_constant() -> None:
     for alert in ALERTS.values():
         for rule in rules_of(alert):
-            guardrail = 'role="guardrail"' in rule["expr"]
-            severity = alert.guardrail if guardrail else alert.severity
+            severity = {} if alert.by_severity else {"severity": alert.severity}
             condition = {"condition": alert.condition} if alert.condition else {}
-            assert rule["labels"] == {
-                **{"severity": severity, "about": alert.about.value},
-                **condition,
-            }
+            assert rule["labels"] == {**severity, "about": alert.about.value, **condition}
 
 
 def test_an_incident_is_its_contract_metric_and_number_whatever_is_shown_of_it() -> None:
     of_incidents = [alert for alert in ALERTS.values() if "incident" in identity(alert)]
     assert len(of_incidents) == 3
     for alert in of_incidents:
-        role = {"role"} if alert.by_metric else set()  # declared by the contract
-        assert identity(alert) == {"job", "contract", "metric", "incident", *role}
+        severity = {"severity"} if alert.by_severity else set()  # declared by the contract
+        assert identity(alert) == {"job", "contract", "metric", "incident", *severity}
     for alert in ALERTS.values():
         assert not identity(alert) & {"slice", "group_by", "version", "reference"}
 
@@ -308,16 +291,12 @@ def matches(alert: Alert, inhibition: Inhibition) -> bool:
     return re.fullmatch(value, labels[name]) is not None
 
 
-def test_a_breach_of_a_guardrail_is_less_urgent_than_one_of_the_primary_metric() -> None:
+def test_a_runbook_of_a_breach_says_that_the_contract_decides_who_is_woken() -> None:
     breach = ALERTS["SlicewatchBreach"]
-    assert [rule["expr"].removeprefix(held_name(breach.key)) for rule in rules_of(breach)] == [
-        '{role!="guardrail"}',
-        '{role="guardrail"}',
-    ]
     assert len(pages(breach)) == 5
     for runbook in pages(breach):
-        assert "Severity **page** " in runbook
-        assert "**ticket** (somebody looks at it in office hours) for a guardrail" in runbook
+        assert "Severity **page** (somebody is woken), or **ticket** " in runbook
+        assert "as the contract says of the broken limit" in " ".join(runbook.split())
 
 
 def test_a_disparity_is_never_said_of_people() -> None:

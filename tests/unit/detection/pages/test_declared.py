@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.pages.budget import RESERVE, Budget
 from monitor.detection.pages.declared import all_streams, comparisons, declared_slices
@@ -35,7 +35,7 @@ def contract(
         max_selection_gap=Fraction(selection) if selection else None,
         min_selection_ratio=Fraction(ratio) if ratio else None,
     )
-    return Contract("replies", "1", "owner", PrimaryMetric.TPR, limits, "7d", groups, False, 11)
+    return Contract("replies", "1", "owner", limits, "7d", groups, False, 11)
 
 
 def test_other_and_missing_are_slices_like_any() -> None:

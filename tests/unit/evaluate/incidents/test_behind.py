@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from cubes import CODING, build_contract, contract
 
-from monitor.core.contract import GroupBy, Metric, PrimaryMetric, State
-from monitor.core.publish.annotations import Annotation, Behind, IncidentKind, Severity
+from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Metric, Severity, State
+from monitor.core.publish.annotations import Annotation, Behind, IncidentKind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -51,26 +51,42 @@ def always(_: str) -> bool:
 
 def view(*streams: Stream) -> IncidentView:
     incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
-    return IncidentView(incident, Standing(Stand.OPEN), streams)
+    return IncidentView(incident, Standing(Stand.OPEN), streams, contract(GroupBy(("channel",))))
 
 
 def behind(*streams: Stream, gap: float | None) -> Behind | None:
     return _behind(view(*streams), ShownGap("complement", gap, -1.0, 1.0))
 
 
+TICKET, PAGE = Severity.TICKET, Severity.PAGE
+
+
 @pytest.mark.parametrize(
-    ("primary", "severity"),
-    [(PrimaryMetric.FPR, Severity.PAGE), (PrimaryMetric.TPR, Severity.TICKET)],
+    ("page_on", "severity", "limit"),
+    [
+        (("max_fpr_gap",), PAGE, LimitKind.MAX_GAP),
+        (("max_tpr_gap", "max_fpr_gap"), PAGE, LimitKind.MAX_GAP),
+        (("max_fpr",), PAGE, LimitKind.MAX_LEVEL),  # the gap alone is a ticket
+        (DEFAULT_PAGE_ON, TICKET, LimitKind.MAX_GAP),
+        ((), TICKET, LimitKind.MAX_GAP),
+    ],
 )
-def test_a_breach_wakes_somebody_where_its_metric_is_the_primary_one(
-    primary: PrimaryMetric, severity: Severity
+def test_a_breach_wakes_somebody_where_its_limit_pages_and_tells_of_that_limit(
+    page_on: tuple[str, ...], severity: Severity, limit: LimitKind
 ) -> None:
-    of_fpr = replace(contract(GroupBy(("channel",))), primary=primary)
-    table = build_contract(of_fpr, CODING, [])
-    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None, always))
-    incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
-    (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
+    of_fpr = replace(contract(GroupBy(("channel",))), page_on=page_on)
+    row = SliceRow(CHAT, {Metric.FPR: State.BREACH})
+    window = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", (row,)),))
+    table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
+    incidents = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None, always))
+    crossed = view(stream(SLICE), stream(SLICE, kind=LEVEL))
+    (shown,) = incidents.shown([replace(crossed, contract=of_fpr)])
     assert shown.severity is severity
+    assert shown.limit is not None
+    assert shown.limit.kind is limit
+    listed = replace(crossed.incident, kind=IncidentKind.LISTED)
+    (ticket,) = incidents.shown([replace(crossed, contract=of_fpr, incident=listed)])
+    assert ticket.severity is TICKET
 
 
 CHANGED, REPORTED = 40, 60
@@ -100,7 +116,8 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
         *(1, IncidentKind.BREACH, "replies", Metric.FPR, 50, 0, "channel", CHAT),
         versions_changed_at=changed_at,
     )
-    (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
+    seen = IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),), of_fpr)
+    (shown,) = pages.shown([seen])
     told = shown.versions_changed_at, shown.versions_changed
     assert told == expected
 
