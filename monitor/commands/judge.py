@@ -25,7 +25,7 @@ from monitor.judging.judgements import Rules
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 from monitor.judging.printed_outputs import PrintedOutputs, one_output
 from monitor.judging.prompt import Prompt
-from monitor.judging.request_budget import RequestBudget, RequestLimits
+from monitor.judging.request_budget import RequestBudget
 from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
 from monitor.settings.sections import JudgeSettings
@@ -76,15 +76,14 @@ def command(
     signals = signals or StopSignal()
     signals.listen()
     stop = threading.Event()
-    budget = _budget(settings.judge, path, stop)
+    budget = _budget(settings.judge, path)
     judge = _judge(endpoint, prompt, budget, stop)
     plan = JudgingTerms(
         rules=rules_of(settings.judge),
-        concurrency=settings.judge.concurrency,
         audit_p=settings.judge.audit_p if file or settings.judge.decisions_topic else None,
     )
     if file is not None:
-        outputs = PrintedOutputs(_messages(file), stop, click.echo, settings.judge.max_failed)
+        outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
         return
     stream = signals.unless_asked(lambda: _stream(settings))
@@ -151,7 +150,6 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
             raise SettingsError(f"{place} {', '.join(names)}, or describe it in judge.categories")
     return Prompt(
         {name: c.description for name, c in own.items() if c.description is not None},
-        {name: c.reference for name, c in own.items() if c.reference is not None},
         judge.protected_attributes,
     )
 
@@ -170,9 +168,7 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
         missing = "url" if judge.url is None else "model"
         raise SettingsError(f"judge.{missing} is missing; name the endpoint and the model there")
     key = judge.api_key.reveal() if judge.api_key else ""
-    return Endpoint(
-        judge.url, judge.model, key, judge.timeout / SECOND, judge.tries, judge.longest_answer
-    )
+    return Endpoint(judge.url, judge.model, key)
 
 
 def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
@@ -192,26 +188,26 @@ def _judge(
     return OpenAIJudge(endpoint, prompt.categories, budget, stop.wait)
 
 
-def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> RequestBudget:
-    limits = RequestLimits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
+def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     default_file = settings_file.absolute().parent / BUDGET_FILE
-    budget = RequestBudget(Path(judge.budget_file or default_file), limits, sleep=stop.wait)
-    requests, tokens = budget.spent  # a file that cannot be read is told before anything is asked
-    log.info("spent today", extra={"requests": requests, "tokens": tokens})
+    budget = RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
+    # A file that cannot be read is reported before anything is asked.
+    log.info("spent today", extra={"requests": budget.spent})
     return budget
 
 
 def _stream(settings: Settings) -> KafkaStream:
     judge = settings.judge
+    group_id = f"{settings.stream.group_id}-judge"
     topics = JudgeTopics(
         outputs=judge.outputs_topic,
         judgements=judge.judgements_topic,
         decisions=judge.decisions_topic,
-        group=judge.group_id,
+        group=group_id,
         session_timeout=settings.stream.session_timeout / SECOND,
     )
     connection = composition.kafka_connection(settings)
-    connection.check_access(Need((judge.outputs_topic,), judge.group_id))
+    connection.check_access(Need((judge.outputs_topic,), group_id))
     return KafkaStream(connection, topics)
 
 

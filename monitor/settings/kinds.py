@@ -242,7 +242,6 @@ TimeZone = Annotated[
 DatabaseUrl = Annotated[Url, Meta(description='a database URL such as "sqlite:///slicewatch.db"')]
 
 Count = Annotated[int, _between(1, 1_000_000)]
-LargeCount = Annotated[int, _between(1, 10**12)]
 Port = Annotated[int, _between(0, 65_535)]
 SmallCount = Annotated[int, _between(1, 1024)]
 Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, such as 0.70")]
@@ -259,7 +258,6 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
-PartOf = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.05")]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]
@@ -270,7 +268,5 @@ Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
 """Interval of a repeated action."""
 Term = Annotated[Duration, _lasting(HOUR)]
 """Time of keeping or waiting for something."""
-Patience = Annotated[Duration, _lasting(SECOND, 10 * MINUTE)]
-"""Time-out of an answer."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
 """Session time-out of a group member, in the default range of brokers."""

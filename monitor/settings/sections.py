@@ -39,11 +39,8 @@ from monitor.settings.kinds import (
     File,
     Hours,
     Interval,
-    LargeCount,
     Limit,
     Name,
-    PartOf,
-    Patience,
     Points,
     Port,
     Quiet,
@@ -352,7 +349,6 @@ class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     description: Text | None = None
-    reference: Text | None = None
     penalty: Points | None = None
 
 
@@ -365,21 +361,13 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     outputs_topic: Topic = "outputs"
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None
-    group_id: Name = "slicewatch-judge"
     threshold: Points = 100
     block: bool = False
-    timeout: Patience = Duration(60 * SECOND)
-    tries: SmallCount = 5
-    longest_answer: Count = 4_000
-    concurrency: SmallCount = 4
-    requests_per_minute: Count = 60
     requests_per_day: Count = 10_000
-    tokens_per_day: LargeCount | None = None
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
     host: Text = "127.0.0.1"
     port: Port = 9096
-    max_failed: PartOf = 0.05
     protected_attributes: tuple[Name, ...] = ()
     categories: tuple[JudgeCategory, ...] = ()
 
