@@ -53,7 +53,6 @@ class Codecs:
     clock: ClockPolicy
     lateness: int
     dedupe_window: int
-    pending_all: bool
     wire: AvroMessages | None = None
     units: UnitHasher = field(init=False)
 
@@ -393,7 +392,7 @@ class ShardState:
             ts=ts,
             cells=coder.cells(codes, decoded.bands[rows], ts),
             request=np.where(requested, request, LabelRequest.NONE),
-            pending=requested | self.codecs.pending_all,
+            pending=requested,
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
@@ -410,7 +409,7 @@ class ShardState:
         self, decoded: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
     ) -> Int64s:
         """Return the hash of each row's id, or 0 where neither duplicates nor labels need it."""
-        if self.filter is not None or self.codecs.pending_all:
+        if self.filter is not None:
             return self._hashed(decoded, rows)
         ids = np.zeros(len(rows), np.int64)
         needed = np.flatnonzero(requested)

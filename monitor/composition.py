@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from monitor.web import Site, SiteFacts
 
 ACCESS_TIMEOUT = 4.0  # seconds; short, so that a silent broker is reported soon
+DEAD_LETTERS_KEPT = 7 * DAY
+"""Time for which the places and reasons of unreadable events are kept, to repair a producer."""
 WRITE_SECONDS = 8.0
 """Time for the broker to write a batch received over HTTP; after it the client sends again."""
 
@@ -424,14 +426,12 @@ def _codecs(
     labelled: frozenset[str] | None,
 ) -> Codecs:
     stream = settings.stream
-    rejects = stream.unknown_fields == "reject"
-    coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
+    coder = Coder(eras, MAX_VERSIONS, versions)
     of_decisions, of_labels = event_mappings(settings, labelled)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
         labels=LabelCodec(
             hasher,
-            rejects_unknown=rejects,
             mapping=of_labels,
             dimensions=[dimension.name for dimension in settings.bias_dimension],
         ),
@@ -440,7 +440,6 @@ def _codecs(
         clock=ClockPolicy(stream.clock == "live", stream.horizon),
         lateness=stream.lateness,
         dedupe_window=settings.dedupe.window,
-        pending_all=settings.pending.policy == "all",
     )
 
 
@@ -547,7 +546,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     return RetentionPolicy(
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
-        dead_letters=settings.retention.dead_letters,
+        dead_letters=DEAD_LETTERS_KEPT,
         snapshots=settings.retention.aggregates,
         dedupe_window=settings.dedupe.window,
     )

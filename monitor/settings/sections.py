@@ -127,7 +127,6 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
-    unknown_fields: Literal["ignore", "reject"] = "ignore"
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
@@ -198,12 +197,6 @@ class Dedupe(SettingsSection, frozen=True, kw_only=True):
     window: AnyDuration = Duration(HOUR)
 
 
-class Pending(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[pending]``: whether sampled decisions alone, or all, wait for their labels."""
-
-    policy: Literal["sampled", "all"] = "sampled"
-
-
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
     """Section ``[ingest]``: interval of flushes."""
 
@@ -255,9 +248,8 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[retention]``: time (us) for which dead letters and published numbers are kept."""
+    """Section ``[retention]``: time (us) for which published numbers are kept."""
 
-    dead_letters: Term = Duration(7 * DAY)
     aggregates: Term = Duration(395 * DAY)
 
 
@@ -624,7 +616,6 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     dedupe: Dedupe = field(default_factory=Dedupe)
-    pending: Pending = field(default_factory=Pending)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     evaluate: Evaluate = field(default_factory=Evaluate)
     detection: DetectionSettings = field(default_factory=DetectionSettings)

@@ -53,7 +53,6 @@ SETTINGS = {
     "STREAM__HORIZON": "3h",
     "DEDUPE__WINDOW": "1h",
     "RETENTION__AGGREGATES": "6h",
-    "RETENTION__DEAD_LETTERS": "2h",
     "SERVER__PORT": "0",
 }
 KEPT = 3 * HOUR + 6 * HOUR

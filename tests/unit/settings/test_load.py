@@ -70,7 +70,6 @@ class TestDefaults:
         assert stream.audit_rates == DEFAULT_AUDIT_RATES
         assert settings.privacy.k == 11
         assert settings.server.host == "127.0.0.1"
-        assert settings.pending.policy == "sampled"
 
     def test_the_contract_of_the_engine(self, load: Load) -> None:
         (contract,) = load().contracts
