@@ -42,8 +42,6 @@ from monitor.settings.sections import (
 # One band per edge, one above the last edge, and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
 MIN_SECRET = 16
-MAX_DEDUPE = Duration(DAY)
-"""Longest window; its keys are in the worker's memory, a gigabyte per day of a large site."""
 # Host, port and the rest, as the database's library reads them: everything after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 _SCHEME = re.compile(r"[a-z0-9+_]{1,32}")
@@ -241,9 +239,6 @@ def _check_durations(settings: Settings) -> None:
             raise problem(
                 small_key, f"{small_text} is longer than {large_key} ({large_text}); {fix}"
             )
-    if settings.dedupe.window > MAX_DEDUPE:
-        fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
-        raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
 
 
 def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
@@ -251,12 +246,9 @@ def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Du
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
     yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
-    yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
     yield "the longest window", longest, "retention.aggregates", keep.aggregates
     # A label could not be folded into a row that is deleted.
     yield "stream.horizon", stream.horizon, "retention.aggregates", keep.aggregates
-    flush = settings.ingest.flush_interval
-    yield "ingest.flush_interval", flush, "stream.session_timeout", stream.session_timeout
 
 
 def _check_security(security: Security) -> None:

@@ -18,7 +18,7 @@ from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, OwnLimi
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
-from monitor.core.time import DAY, HOUR, MINUTE, SECOND, WINDOWS, to_micros
+from monitor.core.time import DAY, MINUTE, SECOND, WINDOWS, to_micros
 from monitor.settings.kinds import (
     ALWAYS_QUIET,
     ENDS,
@@ -189,18 +189,6 @@ class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """Section ``[store]``: URL of the database that holds counts, positions and Snapshots."""
 
     url: DatabaseUrl = DEFAULT_DATABASE
-
-
-class Dedupe(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[dedupe]``: event time (us) for which copies are recognised; 0 is off."""
-
-    window: AnyDuration = Duration(HOUR)
-
-
-class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[ingest]``: interval of flushes."""
-
-    flush_interval: Interval = Duration(2 * SECOND)
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
@@ -615,8 +603,6 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
-    dedupe: Dedupe = field(default_factory=Dedupe)
-    ingest: IngestSettings = field(default_factory=IngestSettings)
     evaluate: Evaluate = field(default_factory=Evaluate)
     detection: DetectionSettings = field(default_factory=DetectionSettings)
     privacy: Privacy = field(default_factory=Privacy)

@@ -25,8 +25,6 @@ def warnings(settings: Settings) -> list[str]:
         lines.append(
             "privacy.id_key: is not set, so ids are hashed with a key that lies in the same store"
         )
-    if settings.dedupe.window == 0:
-        lines.append("dedupe.window: is off, so decisions that are sent twice count twice")
     for i, probe_set in enumerate(settings.probes.sets):
         lines.extend(_probe_set(probe_set, f"probes.sets[{i}]"))
     used = _used_attributes(settings)

@@ -410,7 +410,7 @@ def test_a_flood_of_unlisted_values_leaves_memory_flat(
     """Every decision has a value of its own: three atoms are stored and memory does not grow."""
     events = 300_000
     process, resident = psutil.Process(), []
-    with Pipeline(tmp_path, max_records=50, dedupe__window="0s") as pipeline:
+    with Pipeline(tmp_path, max_records=50) as pipeline:
         worker = pipeline.worker()
         pipeline.drain()
         for message in _flood(events):

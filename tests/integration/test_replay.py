@@ -691,7 +691,7 @@ def _mixed(events: Sequence[Event], pick: random.Random) -> list[bytes | None]:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    with Pipeline(tmp_path_factory.mktemp("bare"), dedupe__window="1h") as pipeline:
+    with Pipeline(tmp_path_factory.mktemp("bare")) as pipeline:
         yield pipeline
 
 

@@ -46,7 +46,6 @@ class HurriedService:
         environment = {
             "SLICEWATCH__SERVER__PORT": str(free_port()),
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "300ms",
             **environment,
         }
         self.service = Service(load(settings, environment), Parts(), clock=self._clock)

@@ -37,7 +37,6 @@ class Running:
             **os.environ,
             "SLICEWATCH__SERVER__PORT": str(self.port),
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "300ms",
             **environment,
         }
         self.process = self._spawn()

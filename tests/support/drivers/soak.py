@@ -51,7 +51,6 @@ TOPICS = ("decisions", "labels")
 GROUP = "slicewatch-demo"
 SETTINGS = {
     "STREAM__HORIZON": "3h",
-    "DEDUPE__WINDOW": "1h",
     "RETENTION__AGGREGATES": "6h",
     "SERVER__PORT": "0",
 }

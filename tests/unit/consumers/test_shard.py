@@ -32,7 +32,7 @@ NOW = T0 + 30 * HOUR
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
-def codecs(dedupe: int = HOUR) -> Codecs:
+def codecs() -> Codecs:
     coder, hasher = Coder(CodingHistory.always(CODING), 64), IdHasher.with_key(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING, POLICY),
@@ -41,7 +41,7 @@ def codecs(dedupe: int = HOUR) -> Codecs:
         hasher=hasher,
         clock=ClockPolicy(live=True, horizon=720 * HOUR, max_early=5 * MINUTE),
         lateness=10 * MINUTE,
-        dedupe_window=dedupe,
+        dedupe_window=HOUR,
     )
 
 
@@ -121,18 +121,16 @@ def test_nothing_at_all() -> None:
     assert one.tallies == Tallies()
 
 
-@pytest.mark.parametrize("dedupe", [0, HOUR])
-def test_what_is_pending_and_hashed(dedupe: int) -> None:
-    shared = codecs(dedupe)
+def test_what_is_pending_and_hashed() -> None:
+    shared = codecs()
     one = state(shared)
     one.add(records([event("a"), event("b", label_requested=False)], [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, False]
     assert columns.request.tolist() == [LabelRequest.KEPT, LabelRequest.NONE]
-    hashes = shared.hasher(["a", "b"], columns.ts).tolist()
-    assert columns.ids.tolist() == [hashes[0], hashes[1] if dedupe else 0]
-    assert len(columns.keys) == (2 if dedupe else 0)
+    assert columns.ids.tolist() == shared.hasher(["a", "b"], columns.ts).tolist()
+    assert len(columns.keys) == 2
 
 
 def test_duplicates_are_removed_in_every_stratum_alike() -> None:
@@ -141,9 +139,6 @@ def test_duplicates_are_removed_in_every_stratum_alike() -> None:
     one.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
     assert (one.tallies.counted, one.tallies.duplicates) == (3, 3)
     assert one.tallies.repeated == {"auto_serve": 1, "human_review": 1}
-    off = state(codecs(dedupe=0))
-    off.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
-    assert (off.tallies.counted, off.tallies.duplicates) == (6, 0)
 
 
 def test_thinned_requests_are_flagged_and_not_requested() -> None:

@@ -18,9 +18,7 @@ FILE = """
 [server]
 [privacy]
 id_key = "0123456789abcdef"
-[dedupe]
 [evaluate]
-[ingest]
 [retention]
 [alerting]
 [report]
@@ -132,11 +130,8 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"stream.quiet": ["2026-02-30"]}, "stream.quiet", "'2026-02-30' is no quiet time"),
     ({"stream.quiet": ["2026-12-26..2026-12-24"]}, "stream.quiet", "the earlier one first"),
     ({"stream.horizon": "1h", "stream.lateness": "2h"}, "stream.lateness", "stream.horizon"),
-    ({"dedupe.window": "31d"}, "dedupe.window", "stream.horizon (30d)"),
-    ({"dedupe.window": "86401s"}, "dedupe.window", "at most 24h"),
     ({"retention.aggregates": "20d"}, "the longest window", "retention.aggregates"),
     ({"stream.horizon": "400d"}, "stream.horizon", "retention.aggregates"),
-    ({"ingest.flush_interval": "50s"}, "ingest.flush_interval", "stream.session_timeout"),
     ({"stream.score_bands": [0.9, 0.7]}, "stream.score_bands", "increase"),
     ({"stream.score_bands": [0.7, 0.7]}, "stream.score_bands", "increase"),
     ({"stream.score_bands": [0.701, 0.702]}, "stream.score_bands", "two decimals"),
@@ -319,7 +314,7 @@ POSSIBLE: list[dict[str, Any]] = [
     {"stream.score_bands": []},
     {"stream.score_bands": [(i + 1) / 100 for i in range(29)]},
     {"stream.audit_rates": [1 / (i + 1) for i in range(64)]},
-    {"stream.horizon": "3d", "stream.lateness": "3d", "dedupe.window": "24h"},
+    {"stream.horizon": "3d", "stream.lateness": "3d"},
     {"stream.start": "2026-01-01T00:00:00Z"},
     {"attribute.0.values": [f"v{i}" for i in range(50)]},
     {"use_case.0.k": 12},
@@ -350,7 +345,6 @@ def test_the_edges_are_allowed(check: Check, changes: dict[str, Any]) -> None:
         (registry(url="http://r", token="t"), "stream.schema_registry.url"),
         ({"stream.audit_rates": [0.5]}, "stream.audit_rates"),
         ({"stream.score_bands": [0.725]}, "stream.score_bands"),
-        ({"dedupe.window": "0s"}, "dedupe.window"),
         ({"server.host": "0.0.0.0", "server.insecure": True}, "server.insecure"),
         ({"server.token": "short"}, "server.token"),
         ({"attribute.0.source": "inferred"}, "attribute[0].known_error"),

@@ -112,7 +112,7 @@ class TestDefaults:
         [("10s", 10 * SECOND), ("250ms", SECOND // 4), ("24h", DAY), ("0s", 0)],
     )
     def test_durations(self, load: Load, text: str, micros: int) -> None:
-        duration = load(f'[dedupe]\nwindow = "{text}"').dedupe.window
+        duration = load(f'[stream]\nlateness = "{text}"').stream.lateness
         assert duration == micros
         assert api.duration_text(duration) == text
 
@@ -131,7 +131,7 @@ class TestEnvironment:
             SLICEWATCH__ATTRIBUTE__1__VALUES="chat,email,phone",
             SLICEWATCH__STREAM__BOOTSTRAP_SERVERS='["a:1", "b:2"]',
             SLICEWATCH__SERVER__INSECURE="true",
-            SLICEWATCH__DEDUPE__WINDOW="0s",
+            SLICEWATCH__STREAM__LATENESS="0s",
             SLICEWATCH_TOKEN="not ours",
             PATH="/bin",
         )
@@ -142,7 +142,7 @@ class TestEnvironment:
         assert settings.attribute[1].values == ("chat", "email", "phone")
         assert settings.stream.bootstrap_servers == ("a:1", "b:2")
         assert settings.server.insecure
-        assert settings.dedupe.window == 0
+        assert settings.stream.lateness == 0
 
     def test_text_that_looks_like_a_number_stays_text(self, load: Load) -> None:
         settings = load(
