@@ -501,7 +501,8 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
-            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)}
+            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)},
+            reference=declared.variants[0],
         )
         for declared in probes.sets
     ]

@@ -318,10 +318,6 @@ def _check_set(probe_set: ProbeSetSettings, key: str) -> None:
     if len(probe_set.variants) > MAX_VARIANTS:
         fix = f"name at most {MAX_VARIANTS}, and make several sets of more"
         raise problem(f"{key}.variants", f"has {len(probe_set.variants)} variants; {fix}")
-    if probe_set.reference not in probe_set.variants:
-        raise problem(
-            f"{key}.reference", f"{shown(probe_set.reference)} is not one of its variants"
-        )
 
 
 def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:

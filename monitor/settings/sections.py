@@ -296,7 +296,6 @@ class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
     digest: Digest
     pairs: Count
     variants: tuple[Name, ...]
-    reference: Name
     every: Term = Duration(DAY)
     max_flip_ratio: Limit = Fraction("0.05")
 
@@ -399,8 +398,6 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
 
     text: Text
     owner: Text
-    scope: str = ""
-    restricted_use: str = ""
     expires: date | None = None
 
 

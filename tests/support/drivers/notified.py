@@ -32,7 +32,7 @@ MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
 EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
 EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
 _PROBE_SET = {
-    **{"NAME": "tone", "DIGEST": "5f" * 32, "PAIRS": "4", "REFERENCE": "formal"},
+    **{"NAME": "tone", "DIGEST": "5f" * 32, "PAIRS": "4"},
     "VARIANTS": '["formal", "conversational"]',
 }
 PROBES = {"SLICEWATCH__PROBES__KEY": "5f" * 32} | {

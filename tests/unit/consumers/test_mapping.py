@@ -388,7 +388,7 @@ def test_with_mapped_labels_a_file_says_what_it_is(tmp_path: Path) -> None:
         ('[server]\nproducers = ["anonymous"]\n', "server.producers: is set beside [mapping]"),
         (
             '[probes]\nkey = "0123456789abcdef"\n[[probes.sets]]\nname = "p"\npairs = 1\n'
-            f'digest = "{"0" * 64}"\nvariants = ["a", "b"]\nreference = "a"\n',
+            f'digest = "{"0" * 64}"\nvariants = ["a", "b"]\n',
             "probes.sets: are set beside [mapping.decisions]",
         ),
     ],
