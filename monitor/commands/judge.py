@@ -28,6 +28,7 @@ from monitor.judging.prompt import Prompt
 from monitor.judging.request_budget import RequestBudget
 from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
+from monitor.settings.kinds import host_of, port_of
 from monitor.settings.sections import JudgeSettings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def command(
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
 
-    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.port say so.
+    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.listen say so.
 
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
 
@@ -172,7 +173,9 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
 
 
 def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
-    config = HttpConfig(host=judge.host, port=judge.port, slices=False, section="judge")
+    config = HttpConfig(
+        host=host_of(judge.listen), port=port_of(judge.listen), slices=False, section="judge"
+    )
     health = HealthChecks(live=lambda: True, ready=metrics.ready, started=lambda: True)
     return metrics_server(config, metrics.body, health)
 

@@ -28,7 +28,6 @@ from monitor.settings.sections import (
     AttributeSettings,
     IdKeySettings,
     MappingSettings,
-    Operations,
     Privacy,
     ProbeSetSettings,
     ReportSettings,
@@ -129,11 +128,13 @@ def _check_office(alerting: Alerting) -> None:
     if timezones and alerting.timezone not in timezones:
         fix = 'use a name such as "Europe/Berlin"'
         raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
-    if not alerting.office_days:
-        raise problem("alerting.office_days", "is empty; tickets would be sent on no day")
-    begin, _, end = alerting.office_hours.partition("-")
-    if begin >= end:
-        raise problem("alerting.office_hours", "end before they begin; swap the two")
+    if not alerting.office_hours:
+        raise problem("alerting.office_hours", "is empty; tickets would be sent on no day")
+    for i, text in enumerate(alerting.office_hours):
+        begin, _, end = text.partition(" ")[2].partition("-")
+        if begin >= end:
+            key = join("alerting.office_hours", i)
+            raise problem(key, "ends before it begins; swap the two times")
 
 
 def _check_weeks(report: ReportSettings) -> None:
@@ -480,10 +481,10 @@ def _check_address(server: Server) -> None:
         return
     if not server.tls:
         fix = "set tls_cert_file and tls_key_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
+        raise problem("server.listen", f"is not loopback, so TLS is required; {fix}")
     if not server.requires_credentials:
         fix = "set token_file, tokens or client_ca_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
+        raise problem("server.listen", f"is not loopback, so readers must be known; {fix}")
 
 
 def _check_tokens(server: Server) -> None:
@@ -548,9 +549,5 @@ def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
 
 def _check_operations(server: Server) -> None:
     operations, key = server.operations, "server.operations"
-    if operations.port is None:
-        if operations != Operations():
-            raise problem(f"{key}.port", "is missing; set it, or remove the section")
-        return
     if operations.port and operations.port == server.port:
-        raise problem(f"{key}.port", "is server.port too; use two ports, or remove the section")
+        raise problem(f"{key}.listen", "has the port of server.listen; use two ports")

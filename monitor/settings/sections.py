@@ -40,9 +40,9 @@ from monitor.settings.kinds import (
     Hours,
     Interval,
     Limit,
+    Listen,
     Name,
     Points,
-    Port,
     Quiet,
     Ratio,
     Score,
@@ -57,6 +57,8 @@ from monitor.settings.kinds import (
     Url,
     Value,
     WebUrl,
+    host_of,
+    port_of,
 )
 
 DEFAULT_DATABASE = Url("sqlite:///slicewatch.db")
@@ -69,6 +71,8 @@ DEFAULT_READER = "default"
 """Name of the token in ``server.token``, in the access log."""
 ANYBODY = "anonymous"
 """Name of a reader without credentials, if none are required."""
+IF_LABELLED = "if_labelled"
+"""Constant of ``label_requested`` for logs that do not say whose label was requested."""
 LEAST_LEASE = 30 * SECOND
 """Shortest lease: a slow transaction of a healthy evaluator must not cost it its right."""
 
@@ -165,8 +169,7 @@ class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
-    time_unit: Literal["milliseconds", "seconds", "microseconds", "nanoseconds"] = "milliseconds"
-    time_format: Text | None = None
+    times: Text = "milliseconds"
     time_zone: TimeZone | None = None
 
 
@@ -175,7 +178,11 @@ class DecisionMappingSettings(EventMappingSettings, frozen=True, kw_only=True):
 
     divide: dict[str, Divisor] = field(default_factory=dict)
     audit_p: dict[str, AuditRate] = field(default_factory=dict)
-    requested_if_labelled: bool = False
+
+    @property
+    def requested_if_labelled(self) -> bool:
+        """Return True when a label in the files says that it was requested."""
+        return self.constants.get("label_requested") == IF_LABELLED
 
 
 class MappingSettings(SettingsSection, frozen=True, kw_only=True):
@@ -251,15 +258,23 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 class Operations(SettingsSection, frozen=True, kw_only=True):
     """Section ``[server.operations]``: port for probes and own metrics; off without a number."""
 
-    host: Text = "127.0.0.1"
-    port: Port | None = None
+    listen: Listen | None = None
+
+    @property
+    def host(self) -> str:
+        """Host or address to listen on; empty without a second port."""
+        return host_of(self.listen or ":0")
+
+    @property
+    def port(self) -> int | None:
+        """Port to listen on; None without a second port."""
+        return None if self.listen is None else port_of(self.listen)
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
     """Section ``[server]``: address, TLS, tokens and roles for metrics, pages and events."""
 
-    host: Text = "127.0.0.1"
-    port: Port = 9095
+    listen: Listen = "127.0.0.1:9095"
     tls_cert_file: File | None = None
     tls_key_file: File | None = None
     client_ca_file: File | None = None
@@ -269,6 +284,16 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     responders: tuple[Text, ...] = ()
     producers: tuple[Text, ...] = ()
     operations: Operations = field(default_factory=Operations)
+
+    @property
+    def host(self) -> str:
+        """Host or address to listen on, without brackets."""
+        return host_of(self.listen)
+
+    @property
+    def port(self) -> int:
+        """Port to listen on; 0 takes a free one."""
+        return port_of(self.listen)
 
     @property
     def tls(self) -> bool:
@@ -345,13 +370,9 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     requests_per_day: Count = 10_000
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
-    host: Text = "127.0.0.1"
-    port: Port = 9096
+    listen: Listen = "127.0.0.1:9096"
     protected_attributes: tuple[Name, ...] = ()
     categories: tuple[JudgeCategory, ...] = ()
-
-
-Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
 class Receiver(SettingsSection, frozen=True, kw_only=True):
@@ -374,8 +395,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     external_url: WebUrl = "http://localhost:9095"
     runbooks: WebUrl | None = None
     timezone: TimeZone = "UTC"
-    office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
-    office_hours: Hours = "09:00-17:00"
+    office_hours: tuple[Hours, ...] = ("monday-friday 09:00-17:00",)
     page: Receiver = field(default_factory=Receiver)
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)

@@ -90,7 +90,7 @@ def _operations(operations: Operations) -> Iterator[str]:
     if operations.port is None or is_loopback(operations.host):
         return
     yield (
-        "server.operations.host: anyone who reaches the port can read the service's own"
+        "server.operations.listen: anyone who reaches the port can read the service's own"
         " metrics; none of them is about a slice"
     )
 

@@ -103,10 +103,8 @@ def test_a_changed_mapping_is_announced(environment: dict[str, str]) -> None:
     engine = open_store(settings, SystemClock())
     try:
         assert not begin_service(settings, engine, SystemClock())
-        mapped = {**environment, "SLICEWATCH__MAPPING__DECISIONS__TIME_UNIT": "seconds"}
-        line = (
-            'mapping.decisions.time_unit is "seconds" now, and was "milliseconds" at the last start'
-        )
+        mapped = {**environment, "SLICEWATCH__MAPPING__DECISIONS__TIMES": "seconds"}
+        line = 'mapping.decisions.times is "seconds" now, and was "milliseconds" at the last start'
         assert f"a start would report: {line}" in check(mapped, "--connect").output
         assert begin_service(load(SETTINGS, mapped), engine, SystemClock()) == [line]
         assert not begin_service(load(SETTINGS, mapped), engine, SystemClock())

@@ -19,6 +19,7 @@ from openai_server import OpenAIServer, Reply, asked_about, completion, finding,
 from running import Running
 
 from monitor.judging.worker import CONCURRENCY
+from monitor.settings.kinds import port_of
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 MOVED = b"HTTP/1.1 307 Moved\r\nLocation: /v1/elsewhere\r\nContent-Length: 0\r\n\r\n"
@@ -108,7 +109,7 @@ def judging(
     broker.produce(f"{name}-o", [message(output_id) for output_id in outputs])
     environment = environment_of(broker, name, folder, server)
     running = HastyJudge(folder, ["judge", "--settings", str(SETTINGS)], environment)
-    running.port = int(environment["SLICEWATCH__JUDGE__PORT"])
+    running.port = port_of(environment["SLICEWATCH__JUDGE__LISTEN"])
     return running
 
 

@@ -29,6 +29,6 @@ def environment_of(
         "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": f"{name}-o",
         "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": f"{name}-j",
         "SLICEWATCH__JUDGE__DECISIONS_TOPIC": f"{name}-d",
-        "SLICEWATCH__JUDGE__PORT": str(free_port()),
+        "SLICEWATCH__JUDGE__LISTEN": f"127.0.0.1:{free_port()}",
         "SLICEWATCH__JUDGE__BUDGET_FILE": str(folder / "spent.json"),
     }

@@ -35,7 +35,7 @@ class Running:
         self._arguments = arguments
         self.environment = {
             **os.environ,
-            "SLICEWATCH__SERVER__PORT": str(self.port),
+            "SLICEWATCH__SERVER__LISTEN": f"127.0.0.1:{self.port}",
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
             **environment,
         }

@@ -377,7 +377,7 @@ class TestErrors:
             ("[judge]\nthreshold = 0\n", "judge.threshold: found the number 0", "from 1"),
             ("[judge]\nthreshold = 1.0\n", "judge.threshold: found the number", "whole"),
             ("[server]\ninsecure = 1\n", "server.insecure: found the number 1", "true or false"),
-            ("[server]\nport = 70000\n", "server.port: found the number 70000", "65535"),
+            ('[server]\nlisten = "a:70000"\n', "server.listen: found text 'a:70000'", "65535"),
             ("[store]\nurl = 'x.db'\n", "store.url: found text", "sqlite:///"),
             ("stream = 1\n", "stream: found a whole number", "a table"),
             ("attribute = {}\n", "attribute: found a table", "a list"),
