@@ -137,21 +137,19 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
     """Return the judge's Prompt with the categories of the settings.
 
     Raises:
-        SettingsError: a category has no description, or a protected attribute is no category.
+        SettingsError: a category of the site's own has no description, or all cost nothing.
     """
     own = {category.name: category for category in judge.categories}
-    names = [*CATEGORIES, *own]
     for i, category in enumerate(judge.categories):
         if category.name not in CATEGORIES and category.description is None:
             place = f"judge.categories[{i}].description is missing; say what belongs to"
             raise SettingsError(f"{place} {category.name}, or use one of {', '.join(CATEGORIES)}")
-    for i, name in enumerate(judge.protected_attributes):
-        if name not in names:
-            place = f"judge.protected_attributes[{i}] is no category; use one of"
-            raise SettingsError(f"{place} {', '.join(names)}, or describe it in judge.categories")
+    left_out = frozenset(name for name, c in own.items() if c.penalty == 0)
+    if left_out >= CATEGORIES.keys() | own.keys():
+        raise SettingsError("judge.categories leave nothing to judge; raise a penalty above 0")
     return Prompt(
         {name: c.description for name, c in own.items() if c.description is not None},
-        judge.protected_attributes,
+        left_out,
     )
 
 
@@ -159,8 +157,7 @@ def rules_of(judge: JudgeSettings) -> Rules:
     """Return the Rules that turn the judge's findings into flags."""
     return Rules(
         threshold=judge.threshold,
-        block=judge.block,
-        penalties={c.name: c.penalty for c in judge.categories if c.penalty is not None},
+        penalties={c.name: c.penalty for c in judge.categories if c.penalty},
     )
 
 

@@ -279,6 +279,7 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
+Penalty = Annotated[int, _between(0, 100)]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]

@@ -42,6 +42,7 @@ from monitor.settings.kinds import (
     Limit,
     Listen,
     Name,
+    Penalty,
     Points,
     Quiet,
     Ratio,
@@ -353,7 +354,7 @@ class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     description: Text | None = None
-    penalty: Points | None = None
+    penalty: Penalty | None = None
 
 
 class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
@@ -366,12 +367,10 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None
     threshold: Points = 100
-    block: bool = False
     requests_per_day: Count = 10_000
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
     listen: Listen = "127.0.0.1:9096"
-    protected_attributes: tuple[Name, ...] = ()
     categories: tuple[JudgeCategory, ...] = ()
 
 

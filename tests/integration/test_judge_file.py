@@ -37,7 +37,9 @@ effective = 2026-01-01
 reason = "r"
 """
 OWN = """
-protected_attributes = ["age", "dialect"]
+[[judge.categories]]
+name = "religion"
+penalty = 0
 [[judge.categories]]
 name = "dialect"
 description = "the variety of a language that somebody writes"
@@ -123,7 +125,9 @@ def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
     assert result.returncode == 1, "never green"
 
 
-def test_protected_attributes_and_own_words_are_in_the_prompt(judge: Judge, tmp_path: Path) -> None:
+def test_own_words_are_in_the_prompt_and_a_free_category_is_not(
+    judge: Judge, tmp_path: Path
+) -> None:
     prompt = judge("--show-prompt", more=OWN).stdout
     assert "- age: being young" in prompt
     assert "- dialect: the variety of a language that somebody writes" in prompt
@@ -136,7 +140,6 @@ def test_protected_attributes_and_own_words_are_in_the_prompt(judge: Judge, tmp_
 
 
 BAD = [
-    ("gone.jsonl", 'protected_attributes = ["weather"]', "judge.protected_attributes[0] is no"),
     (
         "gone.jsonl",
         '[[judge.categories]]\nname = "x"',

@@ -67,7 +67,7 @@ def asked(
 def test_a_finding(tmp_path: Path) -> None:
     found, requests = asked(tmp_path, findings(finding(SENTENCE)), input="Who?", context=None)
     (one,) = found.findings
-    assert (found.status, found.score, found.flagged, found.blocked) == ("judged", 80, True, False)
+    assert (found.status, found.score, found.flagged) == ("judged", 80, True)
     assert (one.category, OUTPUT[one.start : one.end]) == ("age", SENTENCE)
     assert (found.prompt_version, found.prompt_sha256) == (VERSION, PROMPT.digest)
     (body,) = requests
@@ -82,9 +82,9 @@ def test_nothing_to_report_is_no_entry(tmp_path: Path) -> None:
 
 
 def test_rules_of_the_settings(tmp_path: Path) -> None:
-    rules = Rules(threshold=50, block=True, penalty=40, penalties={"age": 60}, min_confidence=0.5)
+    rules = Rules(threshold=50, penalty=40, penalties={"age": 60}, min_confidence=0.5)
     found, _ = asked(tmp_path, findings(finding(SENTENCE)), rules=rules)
-    assert (found.score, found.flagged, found.blocked) == (40, True, True)
+    assert (found.score, found.flagged) == (40, True)
     unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0.4)), rules=rules)
     assert (unsure.score, unsure.findings) == (100, ())
 
