@@ -89,14 +89,10 @@ class Reader(Generic[Event]):
     Args:
         event: type of the events.
         unknown: names of unknown fields; the caller that stores the events records them.
-        rejects: an unknown field makes an event unreadable; else it is dropped and counted.
     """
 
-    def __init__(
-        self, event: type[Event], unknown: UnknownFields, *, rejects: bool = False
-    ) -> None:
+    def __init__(self, event: type[Event], unknown: UnknownFields) -> None:
         self._event: type[Event] = event
-        self._rejects = rejects
         self._unknown = unknown
         self._decode_lenient: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -198,8 +194,6 @@ class Reader(Generic[Event]):
 
     def _decode_one_event(self, unknown: Counter[str], part: bytes) -> Event:
         """Decode one event from JSON; add the names of its unknown fields to ``unknown``."""
-        if self._rejects:
-            return self._decode_one(part)
         try:
             event = self._decode_one(part)
         except msgspec.ValidationError:
@@ -305,7 +299,7 @@ class DecisionCodec:
     """Decoder of batches of decisions into columns, with a coder's code for each decision.
 
     Args:
-        coder: coder of decisions into cells; it also decides whether unknown fields are refused.
+        coder: coder of decisions into cells.
         coding: the newest coding.
         probes: policy for decisions that call themselves probes.
         mapping: maps messages of another form to events; None where there are none.
@@ -327,7 +321,7 @@ class DecisionCodec:
         self._edges = np.array(coding.score_bands, np.float64)
         self._null_band = coding.bands - 1
         self.unknown = UnknownFields()
-        self._reader = Reader(FastDecision, self.unknown, rejects=coder.rejects_unknown)
+        self._reader = Reader(FastDecision, self.unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Return readable decisions of a batch as columns; add others to ``dead_letters``."""
@@ -430,7 +424,6 @@ class LabelCodec:
 
     Args:
         hasher: hasher of ids.
-        rejects_unknown: an unknown field makes a label unreadable.
         mapping: as for :class:`DecisionCodec`.
         dimensions: names of declared dimensions of bias evaluations.
 
@@ -443,7 +436,6 @@ class LabelCodec:
         self,
         hasher: IdHasher,
         *,
-        rejects_unknown: bool = False,
         mapping: EventMapping | None = None,
         dimensions: Collection[str] = (),
     ) -> None:
@@ -451,7 +443,7 @@ class LabelCodec:
         self._mapping = mapping
         self.results = BiasResults(dimensions)
         self.unknown = UnknownFields()
-        self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
+        self._reader = Reader(Label, self.unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Return readable labels of a batch as columns; add others to ``dead_letters``."""

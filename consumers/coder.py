@@ -144,10 +144,7 @@ class Coder:
         eras: CodingHistory,
         max_versions: int,
         versions: Iterable[str] = (),
-        *,
-        rejects_unknown: bool = False,
     ) -> None:
-        self.rejects_unknown = rejects_unknown
         self._eras = eras
         self._codings = [era.coding for era in eras.eras]
         self._coding = coding = eras.newest
@@ -212,8 +209,7 @@ class Coder:
         """Check a key that ``codes`` lacks, using a decision with it; return and remember its code.
 
         Raises:
-            RejectedError: wrong type, oversized nested part; an undeclared name, where these are
-                rejected.
+            RejectedError: wrong type, or an oversized nested part.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
         audit_p = min(audit_p, 1.0)
@@ -287,11 +283,9 @@ class Coder:
         parts = _nested(_ATTRIBUTES, attributes, "attributes")
         if parts is None:
             raise RejectedError("missing_field", "attributes")
-        undeclared = parts.keys() - self._names
-        if undeclared and self.rejects_unknown:
-            raise RejectedError("unknown_attribute", "attributes")
         values = self._attribute_texts(parts)
         version, unknown = self._checked_versions(versions)
+        undeclared = parts.keys() - self._names
         dropped = self._full_names("attributes", undeclared) | self._full_names("versions", unknown)
         return values, version, tuple(sorted(dropped))
 
@@ -325,10 +319,7 @@ class Coder:
         if any(text.endswith("\n") for text in texts):
             # The $ of the pattern lets a newline pass.
             raise RejectedError("invalid_value", "versions")
-        unknown = unknown_names(part, Versions.__struct_fields__)
-        if unknown and self.rejects_unknown:
-            raise RejectedError("unknown_field", "versions")
-        return version, unknown
+        return version, unknown_names(part, Versions.__struct_fields__)
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
         named = msgspec.structs.asdict(versions).items()

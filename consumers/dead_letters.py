@@ -26,8 +26,6 @@ REASONS = (
     "wrong_type",
     "invalid_value",
     "missing_field",
-    "unknown_field",
-    "unknown_attribute",
     "too_large",
     "too_many_events",
     TOO_EARLY,

@@ -66,8 +66,6 @@ REASONS: Mapping[str, str] = {
     "wrong_type": "is of the wrong kind",
     "invalid_value": "is not an allowed value",
     "missing_field": "is missing or null",
-    "unknown_field": "has a field that no event has (stream.unknown_fields is reject)",
-    "unknown_attribute": "name one that is not declared (stream.unknown_fields is reject)",
     "too_large": "is too large",
     "too_many_events": "has more than 10,000 events in one message",
     "too_early": "lies after the time of the message",
@@ -101,8 +99,6 @@ def reason_and_field(error: Exception) -> tuple[str, str]:
     if not isinstance(error, msgspec.ValidationError):
         return "malformed_json", ""
     text = str(error)
-    if text.startswith("Object contains unknown field"):
-        return "unknown_field", ""
     if missing := _MISSING.match(text):
         return "missing_field", missing.group(1)
     path = _PATH.search(text)

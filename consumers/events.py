@@ -87,7 +87,7 @@ class Decision(DecisionFields, kw_only=True):
 
     Key its Kafka message by decision_id, or by anything else that all copies of it share, so that
     they come in one partition; and send a copy as it was. A copy with the same decision_id and
-    decided_at in the same partition, within dedupe.window, is left out of the counts; any other
+    decided_at in the same partition, within an hour, is left out of the counts; any other
     copy counts as one more decision.
 
     Attributes:

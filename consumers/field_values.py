@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 TimeUnit = Literal["milliseconds", "seconds", "microseconds", "nanoseconds"]
@@ -89,6 +89,12 @@ class TimeForm:
     unit: TimeUnit = "milliseconds"
     format: str | None = None
     zone: ZoneInfo | None = None
+
+    @classmethod
+    def named(cls, times: str, zone: ZoneInfo | None) -> TimeForm:
+        """Return the form of ``mapping.*.times``: a unit of numbers, or a format of texts."""
+        unit = next((unit for unit in get_args(TimeUnit) if unit == times), None)
+        return cls(format=times, zone=zone) if unit is None else cls(unit, zone=zone)
 
     def read(self, value: object) -> object:
         """Return a time as milliseconds or in RFC 3339; return any other value unchanged."""

@@ -19,11 +19,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from consumers.events import Decision, Label, RouteName, Versions
-from consumers.field_values import FRACTIONS, TimeForm, reader_of, text_of
+from consumers.field_values import FRACTIONS, TimeForm, TimeUnit, reader_of, text_of
 from consumers.tolerance import repaired
 from monitor.errors import SettingsError
 from monitor.settings.problems import Problems
-from monitor.settings.sections import DecisionMappingSettings, EventMappingSettings
+from monitor.settings.sections import IF_LABELLED, DecisionMappingSettings, EventMappingSettings
 
 ABSENT = msgspec.UNSET
 Kind = Literal["decisions", "labels"]
@@ -161,7 +161,7 @@ def _built(
     kind: Kind, section: EventMappingSettings, labelled: frozenset[str] | None
 ) -> EventMapping:
     zone = None if section.time_zone is None else ZoneInfo(section.time_zone)
-    times = TimeForm(section.time_unit, section.time_format, zone)
+    times = TimeForm.named(section.times, zone)
     of_decisions = section if isinstance(section, DecisionMappingSettings) else None
     divide = of_decisions.divide if of_decisions else {}
     places = {"attributes": _Place(None, constant={})} if kind == "decisions" else {}
@@ -176,8 +176,9 @@ def _built(
         return EventMapping(places)
     if of_decisions.requested_if_labelled and labelled is None:
         raise SettingsError(
-            "mapping.decisions.requested_if_labelled: works with files alone, which slicewatch"
-            " replay reads; on a topic every decision must say whether its label was requested"
+            f'mapping.decisions.constants.label_requested: "{IF_LABELLED}" is for files, which'
+            " slicewatch replay reads; on a topic every decision must say whether its label was"
+            " requested"
         )
     if not of_decisions.requested_if_labelled:
         labelled = None
@@ -218,7 +219,6 @@ def _checked_names(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
     given = {*section.fields, *section.constants, "attributes"}  # these may come in parts
     if isinstance(section, DecisionMappingSettings):
         given |= {"audit_p"} if section.audit_p else set()
-        given |= {"label_requested"} if section.requested_if_labelled else set()
     required = [info.name for info in msgspec.structs.fields(_type(kind)) if info.required]
     if missing := [name for name in required if name not in given]:
         yield f".fields: {_missing_text(kind, section, missing)}"
@@ -250,12 +250,15 @@ def _checked_time(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
         ZoneInfo(section.time_zone or "UTC")
     except (ValueError, OSError, KeyError):
         yield ".time_zone: is no known time zone; write one such as UTC or Europe/Berlin"
-    if section.time_format is not None:
+    if section.times not in get_args(TimeUnit):
         try:
-            example = datetime(2026, 6, 1, tzinfo=UTC).strftime(section.time_format)
-            datetime.strptime(example, section.time_format)  # noqa: DTZ007 - only tried
+            example = datetime(2026, 6, 1, tzinfo=UTC).strftime(section.times)
+            if example == section.times:
+                raise ValueError
+            datetime.strptime(example, section.times)  # noqa: DTZ007 - only tried
         except ValueError:
-            yield ".time_format: is no format of strptime; write one such as %d.%m.%Y %H:%M:%S"
+            units = ", ".join(get_args(TimeUnit))
+            yield f".times: use {units}, or a format of strptime such as %d.%m.%Y %H:%M:%S"
 
 
 def _checked_of_decisions(kind: Kind, section: EventMappingSettings) -> Iterator[str]:

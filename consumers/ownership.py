@@ -140,7 +140,7 @@ class Ownership:
     def _state(self, claim: Claim, offset: int) -> ShardState:
         is_decisions = claim.shard.topic == self._policy.decisions_topic
         state = ShardState.from_claim(claim, self._codecs, is_decisions, offset)
-        if state.filter is not None and claim.max_decided_at is not None:
+        if is_decisions and claim.max_decided_at is not None:
             since = (claim.max_decided_at - self._codecs.dedupe_window) // MINUTE
             state.filter.restore(*self._store.duplicate_keys(claim.shard, since))
         return state

@@ -53,7 +53,6 @@ class Codecs:
     clock: ClockPolicy
     lateness: int
     dedupe_window: int
-    pending_all: bool
     wire: AvroMessages | None = None
     units: UnitHasher = field(init=False)
 
@@ -115,6 +114,7 @@ class ShardState:
     clock: ShardClock
     tallies: Tallies
     stored: Tallies
+    filter: DuplicateFilter
     next_offset: int = 0
     watermark: int | None = None
     high_water: int | None = None
@@ -124,7 +124,6 @@ class ShardState:
     ended: bool = False
     held_back: bool = True
     quiet: bool = False
-    filter: DuplicateFilter | None = None
     buffered: int = 0
     aside_at: int | None = None
     attended: int | None = None
@@ -147,7 +146,6 @@ class ShardState:
         cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int
     ) -> ShardState:
         """Return the state of a newly claimed shard that continues at ``offset``."""
-        deduplicates = is_decisions and codecs.dedupe_window > 0
         return cls(
             claim=claim,
             codecs=codecs,
@@ -160,7 +158,7 @@ class ShardState:
             stored=claim.tallies,
             watermark=claim.watermark,
             _flushes=claim.flushes,
-            filter=DuplicateFilter(codecs.dedupe_window) if deduplicates else None,
+            filter=DuplicateFilter(codecs.dedupe_window),
         )
 
     @property
@@ -336,11 +334,9 @@ class ShardState:
             return
         columns = self._columns(decoded, rows)
         self._noticed.unlisted.update(self.codecs.coder.unknown_values(decoded.codes[rows]))
-        fresh = np.ones(len(rows), np.bool_)
-        if self.filter is not None:
-            keys = duplicate_keys(columns.ids, columns.ts)
-            fresh, arrivals = self.filter.fresh(keys, running[rows])
-            columns = replace(columns, keys=keys, arrivals=arrivals)
+        keys = duplicate_keys(columns.ids, columns.ts)
+        fresh, arrivals = self.filter.fresh(keys, running[rows])
+        columns = replace(columns, keys=keys, arrivals=arrivals)
         self._count_requested(columns.routes, decoded.requested[rows], fresh)
         self._noticed.below += int(decoded.below[rows[fresh]].sum())
         self.tallies.counted += int(fresh.sum())
@@ -386,14 +382,15 @@ class ShardState:
 
     def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
-        ids, ts = self._id_hashes(decoded, rows, requested), decoded.ts[rows]
+        ts = decoded.ts[rows]
+        ids = self.codecs.hasher(texts_at(decoded.texts, rows), ts)
         request = np.where(self._kept_requests(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=ts,
             cells=coder.cells(codes, decoded.bands[rows], ts),
             request=np.where(requested, request, LabelRequest.NONE),
-            pending=requested | self.codecs.pending_all,
+            pending=requested,
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
@@ -405,20 +402,6 @@ class ShardState:
         units = self.codecs.units(texts_at(decoded.units, rows), decoded.ts[rows])
         units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
         return units
-
-    def _id_hashes(
-        self, decoded: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
-    ) -> Int64s:
-        """Return the hash of each row's id, or 0 where neither duplicates nor labels need it."""
-        if self.filter is not None or self.codecs.pending_all:
-            return self._hashed(decoded, rows)
-        ids = np.zeros(len(rows), np.int64)
-        needed = np.flatnonzero(requested)
-        ids[needed] = self._hashed(decoded, rows[needed])
-        return ids
-
-    def _hashed(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        return self.codecs.hasher(texts_at(decoded.texts, rows), decoded.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]

@@ -34,7 +34,7 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.side_by_side import version_groups
 from monitor.core.quiet_times import QuietTime
-from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
+from monitor.core.time import DAY, HOUR, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
@@ -93,6 +93,13 @@ if TYPE_CHECKING:
     from monitor.web import Site, SiteFacts
 
 ACCESS_TIMEOUT = 4.0  # seconds; short, so that a silent broker is reported soon
+DEDUPE_WINDOW = HOUR
+"""Event time for which a copy in the same partition is recognised: producers retry for minutes, and
+each decision takes ten bytes of a worker's memory."""
+FLUSH_SECONDS = 2.0
+"""Longest time until counts are stored; a transaction more often costs more than it brings."""
+DEAD_LETTERS_KEPT = 7 * DAY
+"""Time for which the places and reasons of unreadable events are kept, to repair a producer."""
 WRITE_SECONDS = 8.0
 """Time for the broker to write a batch received over HTTP; after it the client sends again."""
 
@@ -162,7 +169,6 @@ def remembered(settings: Settings) -> dict[str, str]:
         "stream.schema_registry": stream.format,
         "stream.horizon": duration_text(stream.horizon),
         "stream.lateness": duration_text(stream.lateness),
-        "dedupe.window": duration_text(settings.dedupe.window),
         **mapping_texts(settings),
     }
 
@@ -424,14 +430,12 @@ def _codecs(
     labelled: frozenset[str] | None,
 ) -> Codecs:
     stream = settings.stream
-    rejects = stream.unknown_fields == "reject"
-    coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
+    coder = Coder(eras, MAX_VERSIONS, versions)
     of_decisions, of_labels = event_mappings(settings, labelled)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
         labels=LabelCodec(
             hasher,
-            rejects_unknown=rejects,
             mapping=of_labels,
             dimensions=[dimension.name for dimension in settings.bias_dimension],
         ),
@@ -439,8 +443,7 @@ def _codecs(
         hasher=hasher,
         clock=ClockPolicy(stream.clock == "live", stream.horizon),
         lateness=stream.lateness,
-        dedupe_window=settings.dedupe.window,
-        pending_all=settings.pending.policy == "all",
+        dedupe_window=DEDUPE_WINDOW,
     )
 
 
@@ -479,7 +482,7 @@ def build_ingest(
             owner=owner_name(),
             start=_start(stream),
             flush_events=FLUSH_EVENTS,
-            flush_seconds=settings.ingest.flush_interval / SECOND,
+            flush_seconds=min(FLUSH_SECONDS, settings.evaluate.cycle / SECOND / 5),
             closes=closes,
         ),
         clock=clock,
@@ -498,7 +501,8 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
-            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)}
+            **msgspec.structs.asdict(declared) | {"max_flip_ratio": float(declared.max_flip_ratio)},
+            reference=declared.variants[0],
         )
         for declared in probes.sets
     ]
@@ -547,9 +551,9 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     return RetentionPolicy(
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
-        dead_letters=settings.retention.dead_letters,
+        dead_letters=DEAD_LETTERS_KEPT,
         snapshots=settings.retention.aggregates,
-        dedupe_window=settings.dedupe.window,
+        dedupe_window=DEDUPE_WINDOW,
     )
 
 

@@ -37,8 +37,8 @@ class Tallies:
         repeated: decisions in ``requested`` whose id was seen before, by route.
         jumps: length of the present run of events that leap more than a horizon ahead and were
             not believed (clock ``history``).
-        late: copies from the partition of the decision: too late for ``dedupe.window``, with
-            another time, or while that is off.
+        late: copies from the partition of the decision: later than an hour, or with
+            another time.
         cross_partition: copies from another partition.
     """
 

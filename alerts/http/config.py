@@ -87,14 +87,14 @@ class HttpConfig:
     def check(self) -> None:
         """Raise SlicewatchError if a value is impossible or the policy forbids it."""
         if not 0 <= self.port <= _MAX_PORT:
-            raise self._wrong("port", f"{self.port} is not between 0 and {_MAX_PORT}")
+            raise self._wrong("listen", f"{self.port} is not between 0 and {_MAX_PORT}")
         if not all(token.strip() for token in self.tokens.values()):
             raise self._wrong("token", "is empty; remove it or set one")
         if self.client_ca_file and not self.cert_file:
             raise self._wrong("client_ca_file", f"needs {self.section}.tls_cert_file")
         if self.exposed and not self.insecure:
             fix = f"{self.section}.tls_cert_file and a token or client_ca_file, or insecure = true"
-            raise self._wrong("host", f"{self.host} can be reached by others; set {fix}")
+            raise self._wrong("listen", f"{self.host} can be reached by others; set {fix}")
 
     def _wrong(self, key: str, text: str) -> SlicewatchError:
         return SlicewatchError(f"{self.section}.{key}: {text}")

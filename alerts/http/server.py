@@ -166,7 +166,7 @@ def _listen(config: HttpConfig) -> socket.socket:
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         place = f"{config.host} port {config.port}"
-        message = f"{config.section}.port: cannot listen on {place}: {error.strerror or error}"
+        message = f"{config.section}.listen: cannot listen on {place}: {error.strerror or error}"
         raise SlicewatchError(message) from error
     listener.setblocking(False)
     return listener

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 from alerts.rules.declarations import Inhibition, Severity, declarations, matcher
+from monitor.core.quiet_times import WEEKDAYS
 from monitor.settings import Alerting, Receiver, Settings
 
 Document = dict[str, Any]
@@ -85,14 +86,22 @@ def _in_office_hours(route: Document) -> Document:
 
 
 def _office(alerting: Alerting) -> Document:
-    begin, _, end = alerting.office_hours.partition("-")
-    hours = {"start_time": begin, "end_time": end}
-    interval = {
-        "weekdays": list(alerting.office_days),
-        "times": [hours],
-        "location": alerting.timezone,
+    intervals = [_office_interval(text, alerting.timezone) for text in alerting.office_hours]
+    return {"name": OFFICE_HOURS, "time_intervals": intervals}
+
+
+def _office_interval(office_hours: str, timezone: str) -> Document:
+    """Return Alertmanager's interval of a text such as ``monday-friday 09:00-17:00``."""
+    days, _, hours = office_hours.partition(" ")
+    first, _, last = days.partition("-")
+    begin, _, end = hours.partition("-")
+    start = WEEKDAYS.index(first)
+    length = (WEEKDAYS.index(last or first) - start) % len(WEEKDAYS) + 1
+    return {
+        "weekdays": [WEEKDAYS[(start + i) % len(WEEKDAYS)] for i in range(length)],
+        "times": [{"start_time": begin, "end_time": end}],
+        "location": timezone,
     }
-    return {"name": OFFICE_HOURS, "time_intervals": [interval]}
 
 
 def _receiver(name: str, receiver: Receiver) -> Document:

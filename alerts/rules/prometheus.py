@@ -19,6 +19,7 @@ from alerts.rules.declarations import (
 )
 from alerts.rules.promql import AlertSubject, held_expression, held_name
 from monitor.settings import Secret, Server, Settings, is_loopback
+from monitor.settings.kinds import host_of, port_of
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
@@ -169,7 +170,9 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
             "relabel_configs": [{"target_label": "job", "replacement": job}],
         }
     if settings.judge.model is not None:
-        yield _plain_scrape(f"{job}-judge", settings.judge.host, settings.judge.port, outside)
+        yield _plain_scrape(
+            f"{job}-judge", host_of(settings.judge.listen), port_of(settings.judge.listen), outside
+        )
 
 
 def _plain_scrape(name: str, host: str, port: int, outside: str) -> Document:

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from consumers.dedupe import BYTES_PER_KEY
 from consumers.events import missing_fields
 from monitor import certificates, composition
 from monitor.clock import SystemClock
@@ -31,7 +30,7 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE, topic_and_path
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
-from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.core.time import DAY, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.clusters import ClusterDays
 from monitor.settings import Settings, duration_text, resolved, warnings
@@ -47,7 +46,6 @@ from monitor.store.upkeep.last_settings import LastSettings
 from monitor.store.upkeep.published_ages import published_ages
 from monitor.store.upkeep.write_rights import require_write_rights
 
-_RATE = 1_000  # decisions a second that memory is estimated for
 _PARTITIONS = 4
 """Partitions of created topics: so many workers can share one later; one would forbid that."""
 
@@ -176,7 +174,7 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
         click.echo(line)
     if (table := grid_table(settings.stream.audit_rates)) is not None:
         console().print(table)
-    for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
+    for line in (*_displayable(settings), _cluster_line(settings)):
         click.echo(line)
     click.echo(resolved(settings).rstrip())
 
@@ -209,19 +207,6 @@ def _displayable(settings: Settings) -> Iterator[str]:
                 f"ok: contract {contract.name}{owner}: to show that the limit {limit} is kept, a"
                 f" slice needs a support of {at_rates}"
             )
-
-
-def _dedupe_line(settings: Settings) -> str:
-    """Return a line on how long copies are recognised, and the memory that this takes."""
-    window = settings.dedupe.window
-    if not window:
-        return "ok: copies of decisions are not recognised; they take no memory"
-    total = BYTES_PER_KEY * _RATE * (window // SECOND) / 1e6
-    return (
-        "ok: copies of a decision in the same partition are recognised for"
-        f" {duration_text(window)}; this takes {BYTES_PER_KEY} bytes of a worker's memory for each"
-        f" decision of that time: {total:,.0f} MB at {_RATE:,} decisions a second"
-    )
 
 
 def _cluster_line(settings: Settings) -> str:

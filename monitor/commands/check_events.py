@@ -181,7 +181,7 @@ class _FileCheck:
         """Return how a mapping can read a time that was refused; else no text."""
         if self._mapping is None or letter.field not in TIMES or letter.reason == "missing_field":
             return ""
-        return f"; set time_zone, or time_format, in [mapping.{self._kind}s]"
+        return f"; set time_zone, or times, in [mapping.{self._kind}s]"
 
     def _event_notes(self, event: Mapping[str, Any]) -> Iterator[str]:
         """Collect the event's id; yield notes on values that may be counted other than meant."""

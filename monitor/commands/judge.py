@@ -25,9 +25,10 @@ from monitor.judging.judgements import Rules
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 from monitor.judging.printed_outputs import PrintedOutputs, one_output
 from monitor.judging.prompt import Prompt
-from monitor.judging.request_budget import RequestBudget, RequestLimits
+from monitor.judging.request_budget import RequestBudget
 from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
+from monitor.settings.kinds import host_of, port_of
 from monitor.settings.sections import JudgeSettings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def command(
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
 
-    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.port say so.
+    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.listen say so.
 
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
 
@@ -76,15 +77,14 @@ def command(
     signals = signals or StopSignal()
     signals.listen()
     stop = threading.Event()
-    budget = _budget(settings.judge, path, stop)
+    budget = _budget(settings.judge, path)
     judge = _judge(endpoint, prompt, budget, stop)
     plan = JudgingTerms(
         rules=rules_of(settings.judge),
-        concurrency=settings.judge.concurrency,
         audit_p=settings.judge.audit_p if file or settings.judge.decisions_topic else None,
     )
     if file is not None:
-        outputs = PrintedOutputs(_messages(file), stop, click.echo, settings.judge.max_failed)
+        outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
         return
     stream = signals.unless_asked(lambda: _stream(settings))
@@ -137,22 +137,19 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
     """Return the judge's Prompt with the categories of the settings.
 
     Raises:
-        SettingsError: a category has no description, or a protected attribute is no category.
+        SettingsError: a category of the site's own has no description, or all cost nothing.
     """
     own = {category.name: category for category in judge.categories}
-    names = [*CATEGORIES, *own]
     for i, category in enumerate(judge.categories):
         if category.name not in CATEGORIES and category.description is None:
             place = f"judge.categories[{i}].description is missing; say what belongs to"
             raise SettingsError(f"{place} {category.name}, or use one of {', '.join(CATEGORIES)}")
-    for i, name in enumerate(judge.protected_attributes):
-        if name not in names:
-            place = f"judge.protected_attributes[{i}] is no category; use one of"
-            raise SettingsError(f"{place} {', '.join(names)}, or describe it in judge.categories")
+    left_out = frozenset(name for name, c in own.items() if c.penalty == 0)
+    if left_out >= CATEGORIES.keys() | own.keys():
+        raise SettingsError("judge.categories leave nothing to judge; raise a penalty above 0")
     return Prompt(
         {name: c.description for name, c in own.items() if c.description is not None},
-        {name: c.reference for name, c in own.items() if c.reference is not None},
-        judge.protected_attributes,
+        left_out,
     )
 
 
@@ -160,8 +157,7 @@ def rules_of(judge: JudgeSettings) -> Rules:
     """Return the Rules that turn the judge's findings into flags."""
     return Rules(
         threshold=judge.threshold,
-        block=judge.block,
-        penalties={c.name: c.penalty for c in judge.categories if c.penalty is not None},
+        penalties={c.name: c.penalty for c in judge.categories if c.penalty},
     )
 
 
@@ -170,13 +166,13 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
         missing = "url" if judge.url is None else "model"
         raise SettingsError(f"judge.{missing} is missing; name the endpoint and the model there")
     key = judge.api_key.reveal() if judge.api_key else ""
-    return Endpoint(
-        judge.url, judge.model, key, judge.timeout / SECOND, judge.tries, judge.longest_answer
-    )
+    return Endpoint(judge.url, judge.model, key)
 
 
 def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
-    config = HttpConfig(host=judge.host, port=judge.port, slices=False, section="judge")
+    config = HttpConfig(
+        host=host_of(judge.listen), port=port_of(judge.listen), slices=False, section="judge"
+    )
     health = HealthChecks(live=lambda: True, ready=metrics.ready, started=lambda: True)
     return metrics_server(config, metrics.body, health)
 
@@ -192,26 +188,26 @@ def _judge(
     return OpenAIJudge(endpoint, prompt.categories, budget, stop.wait)
 
 
-def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> RequestBudget:
-    limits = RequestLimits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
+def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     default_file = settings_file.absolute().parent / BUDGET_FILE
-    budget = RequestBudget(Path(judge.budget_file or default_file), limits, sleep=stop.wait)
-    requests, tokens = budget.spent  # a file that cannot be read is told before anything is asked
-    log.info("spent today", extra={"requests": requests, "tokens": tokens})
+    budget = RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
+    # A file that cannot be read is reported before anything is asked.
+    log.info("spent today", extra={"requests": budget.spent})
     return budget
 
 
 def _stream(settings: Settings) -> KafkaStream:
     judge = settings.judge
+    group_id = f"{settings.stream.group_id}-judge"
     topics = JudgeTopics(
         outputs=judge.outputs_topic,
         judgements=judge.judgements_topic,
         decisions=judge.decisions_topic,
-        group=judge.group_id,
+        group=group_id,
         session_timeout=settings.stream.session_timeout / SECOND,
     )
     connection = composition.kafka_connection(settings)
-    connection.check_access(Need((judge.outputs_topic,), judge.group_id))
+    connection.check_access(Need((judge.outputs_topic,), group_id))
     return KafkaStream(connection, topics)
 
 

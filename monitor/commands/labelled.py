@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(_Judged | list[_Judged]).decode
 def labelled_ids(topics_and_paths: Sequence[tuple[str, str]], settings: Settings) -> frozenset[str]:
     """Return the ids of all decisions with a label in the files, complaints left out.
 
-    Empty unless ``mapping.decisions.requested_if_labelled`` is set, since nobody else needs them.
+    Empty unless the mapping's constant of ``label_requested`` asks for them.
 
     Raises:
         SourceError: a file cannot be read twice, or not at all.
@@ -38,7 +38,7 @@ def labelled_ids(topics_and_paths: Sequence[tuple[str, str]], settings: Settings
     paths = [path for topic_of_file, path in topics_and_paths if topic_of_file == topic]
     if not paths or STDIN in paths:
         raise SourceError(
-            "mapping.decisions.requested_if_labelled needs the labels beside the decisions: name"
+            'label_requested = "if_labelled" needs the labels beside the decisions: name'
             " their files, too, as labels=FILE; standard input cannot be read twice"
         )
     return frozenset(

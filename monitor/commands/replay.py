@@ -158,7 +158,7 @@ def _counted_again(tallies: Sequence[Tallies]) -> str | None:
         return None
     return (
         f"copies of decisions that were counted again, so far: {late + elsewhere:,};"
-        f" {late:,} late (after dedupe.window, or with another decided_at),"
+        f" {late:,} late (after an hour, or with another decided_at),"
         f" {elsewhere:,} cross_partition (in another file or partition); only copies of decisions"
         " that labels can find are detected"
     )

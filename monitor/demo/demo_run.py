@@ -292,7 +292,7 @@ def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:
     overrides = {
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": json.dumps([bootstrap]),
         "SLICEWATCH__STORE__URL": store_url,
-        "SLICEWATCH__SERVER__PORT": str(port),
+        "SLICEWATCH__SERVER__LISTEN": f"127.0.0.1:{port}",
     }
     with as_file(files("monitor.demo") / "settings.toml") as path:
         return load(path, overrides)

@@ -41,7 +41,6 @@ class Rules:
 
     Attributes:
         threshold: outputs with a lower score are flagged; 100: with any finding.
-        block: whether a flagged output is to be held back.
         penalty: points that a finding costs.
         penalties: points by category, where they differ.
         min_confidence: findings of less are left out; 0: none are, since it is not calibrated.
@@ -49,7 +48,6 @@ class Rules:
     """
 
     threshold: int = BEST
-    block: bool = False
     penalty: int = 20
     penalties: Mapping[str, int] = field(default_factory=dict)
     min_confidence: float = 0.0
@@ -92,7 +90,6 @@ def judged(
         _judgement("judged", output.output_id, judge, prompt, now()),
         score=points,
         flagged=flagged,
-        blocked=flagged and rules.block,
         findings=kept,
         chunks=len(pieces),
     )

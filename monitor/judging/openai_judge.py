@@ -136,7 +136,6 @@ class OpenAIJudge:
             return self._completion(messages)
         finally:
             self.use.add(time.monotonic() - start, tokens)
-        self._budget.add_tokens(tokens)
         return answer
 
     def _create(self, messages: Any, options: dict[str, Any]) -> Any:

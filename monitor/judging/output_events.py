@@ -59,7 +59,6 @@ class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
         judged_at: when.
         score: from 0 to 100 (nothing was flagged); only where every piece was judged.
         flagged: whether the score is below the threshold.
-        blocked: whether the settings ask for the output to be held back.
         findings: passages, in the order of the text.
         chunks: pieces that the text was judged in.
         judge: model that judged.
@@ -73,7 +72,6 @@ class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
     judged_at: str
     score: int | None = None
     flagged: bool | None = None
-    blocked: bool | None = None
     findings: tuple[Finding, ...] = ()
     chunks: int = 0
     judge: str

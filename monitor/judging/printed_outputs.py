@@ -16,6 +16,8 @@ from consumers.events import Decision, Identifier
 from monitor.core.publish.agreement import cohens_kappa
 
 ALL = "all outputs"
+MAX_FAILED = 0.05
+"""Largest share of outputs without a verdict; with more, a slice may only look clean."""
 
 
 def one_output(text: str) -> bytes:
@@ -42,7 +44,6 @@ class PrintedOutputs:
         messages: outputs in JSON, as on the topic; a reviewer's ``biased`` is kept from the judge.
         stop: set when all messages are read.
         echo: prints a judgement.
-        max_failed: share of outputs without a verdict beyond which a slice is not measured.
     """
 
     def __init__(
@@ -50,10 +51,8 @@ class PrintedOutputs:
         messages: Sequence[bytes],
         stop: threading.Event,
         echo: Callable[[str], None],
-        max_failed: float,
     ) -> None:
-        self._messages, self._stop = messages, stop
-        self._echo, self._max_failed = echo, max_failed
+        self._messages, self._stop, self._echo = messages, stop, echo
         self._read = 0
         self._biased: dict[str | int | None, bool | None] = {}
         for message in messages:
@@ -116,7 +115,7 @@ class PrintedOutputs:
             yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
 
     def _is_measured(self, counts: Counter[str]) -> bool:
-        return counts["unjudged"] <= self._max_failed * counts.total() and counts.total() > 0
+        return counts["unjudged"] <= MAX_FAILED * counts.total() and counts.total() > 0
 
 
 def _word(flagged: bool | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 
@@ -26,24 +26,18 @@ class Prompt:
     Attributes:
         descriptions: by category, where the settings have other words than the program, or
             categories of their own.
-        references: by category, what a description rests on; empty where nothing is named.
-        only: categories that the judge is told of; empty for all.
+        left_out: categories that the judge is not told of.
     """
 
     descriptions: Mapping[str, str]
-    references: Mapping[str, str] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
 
     @cached_property
     def categories(self) -> dict[str, str]:
         """Return categories as name to description; those in the settings take precedence."""
         descriptions = {name: category.description for name, category in CATEGORIES.items()}
         descriptions |= self.descriptions
-        descriptions |= {
-            name: f"{descriptions[name]} (as in: {reference})"
-            for name, reference in self.references.items()
-        }
-        return {name: descriptions[name] for name in self.only or descriptions}
+        return {n: text for n, text in descriptions.items() if n not in self.left_out}
 
     @cached_property
     def instructions(self) -> str:

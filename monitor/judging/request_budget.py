@@ -1,8 +1,7 @@
-"""Budget of a judge: requests per minute, and requests and tokens per day (UTC).
+"""Budget of a judge: requests per day (UTC).
 
-A request is recorded before it is sent, so that no restart, and no kill, spends twice. The tokens
-of an answer are known after it: the last requests of a day may exceed the budget by their own
-tokens.
+A request is recorded before it is sent, so that no restart, and no kill, spends twice. There is no
+limit per minute: a busy endpoint answers HTTP 429, and the judge waits then.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,29 +17,11 @@ from pathlib import Path
 
 from monitor.errors import SlicewatchError
 
-MINUTE_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """Limits on one worker's requests and tokens.
-
-    Attributes:
-        requests_per_minute: evenly spread.
-        requests_per_day: requests after which the worker waits for the next day.
-        tokens_per_day: likewise; None: not limited.
-    """
-
-    requests_per_minute: int
-    requests_per_day: int
-    tokens_per_day: int | None = None
-
 
 @dataclass(slots=True)
 class _Spent:
     day: str
     requests: int = 0
-    tokens: int = 0
 
 
 def _today() -> str:
@@ -50,66 +30,44 @@ def _today() -> str:
 
 @dataclass(slots=True)
 class RequestBudget:
-    """Budget of requests and tokens, counted in a file; may be used from several threads.
+    """Budget of one worker's requests, counted in a file; may be used from several threads.
 
     Args:
         path: file of today's count; its folder exists.
-        limits: limits of this worker.
+        per_day: requests after which the worker waits for the next day.
         today: returns the day, ISO.
-        monotonic: returns seconds.
-        sleep: waits for the given seconds.
     """
 
     path: Path
-    limits: RequestLimits
+    per_day: int
     today: Callable[[], str] = _today
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], object] = time.sleep
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _spent: _Spent | None = None
-    _next: float = 0.0
 
     @property
-    def spent(self) -> tuple[int, int]:
-        """Return the numbers of requests and tokens used today."""
+    def spent(self) -> int:
+        """Return the number of today's requests."""
         with self._lock:
-            spent_today = self._spent_today()
-            return spent_today.requests, spent_today.tokens
+            return self._spent_today().requests
 
     @property
     def exhausted(self) -> bool:
-        """Return True if today's limit of requests or tokens is reached."""
-        with self._lock:
-            return self._is_exhausted(self._spent_today())
+        """Return True if today's limit is reached."""
+        return self.spent >= self.per_day
 
     def take(self) -> bool:
-        """Record one request and sleep until its turn; return False if today's budget is spent.
+        """Record one request and return True; return False if today's budget is spent.
 
         Raises:
             SlicewatchError: the record cannot be written, so nothing may be sent.
         """
         with self._lock:
             spent = self._spent_today()
-            if self._is_exhausted(spent):
+            if spent.requests >= self.per_day:
                 return False
             spent.requests += 1
             self._write(spent)
-            turn = max(self._next, self.monotonic())
-            self._next = turn + MINUTE_SECONDS / self.limits.requests_per_minute
-        self.sleep(max(0.0, turn - self.monotonic()))
         return True
-
-    def add_tokens(self, tokens: int) -> None:
-        """Add an answer's tokens to today's count, and store the count."""
-        with self._lock:
-            spent = self._spent_today()
-            spent.tokens += tokens
-            self._write(spent)
-
-    def _is_exhausted(self, spent: _Spent) -> bool:
-        limits = self.limits
-        of_tokens = limits.tokens_per_day is not None and spent.tokens >= limits.tokens_per_day
-        return of_tokens or spent.requests >= limits.requests_per_day
 
     def _spent_today(self) -> _Spent:
         today = self.today()
@@ -122,7 +80,7 @@ class RequestBudget:
     def _read(self) -> _Spent:
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
-            return _Spent(str(record["day"]), int(record["requests"]), int(record["tokens"]))
+            return _Spent(str(record["day"]), int(record["requests"]))
         except FileNotFoundError:
             return _Spent(self.today())
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -132,7 +90,7 @@ class RequestBudget:
             ) from None
 
     def _write(self, spent: _Spent) -> None:
-        text = json.dumps({"day": spent.day, "requests": spent.requests, "tokens": spent.tokens})
+        text = json.dumps({"day": spent.day, "requests": spent.requests})
         new = self.path.with_suffix(".new")
         try:
             with new.open("w", encoding="utf-8") as file:

@@ -30,6 +30,8 @@ from monitor.judging.output_events import (
 )
 from monitor.judging.prompt import Prompt
 
+CONCURRENCY = 4
+"""Outputs that a worker judges at a time; an output beyond them waits in its topic."""
 Result = tuple[OutputHead | None, Judgement]
 """Judgement with the head of its output; None where that cannot be read."""
 
@@ -67,7 +69,7 @@ class JudgingTerms:
     """
 
     rules: Rules
-    concurrency: int = 4
+    concurrency: int = CONCURRENCY
     audit_p: float | None = None
 
 

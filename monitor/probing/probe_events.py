@@ -132,8 +132,8 @@ def declared(
         listed = ", ".join(f'"{name}"' for name in sorted(variants))
         raise SlicewatchError(
             "the set is not declared, its decisions would be nobody's: add [[probes.sets]] with "
-            f'name = "...", digest = "{digest}", pairs = {len(pairs)}, variants = [{listed}] and '
-            'reference = "...", or say --no-publish'
+            f'name = "...", digest = "{digest}", pairs = {len(pairs)} and variants = [{listed}], '
+            "the reference first, or say --no-publish"
         )
     _check_shape(pairs, variants, declaration)
     return declaration

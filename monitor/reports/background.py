@@ -145,14 +145,12 @@ def cannot_say(report: WeeklyReport) -> Section:
     rows = (
         (
             limitation.text,
-            limitation.scope or "everything",
-            limitation.restricted_use or NONE,
             limitation.owner,
             _expiry(limitation.expires, report.release.end),
         )
         for limitation in report.facts.limitations
     )
-    columns = "known limitation|concerns|not to be used for|owner|look at it again"
+    columns = "known limitation|owner|look at it again"
     return Section((*METHOD, _sampling(report), *_hidden(report)), titled(table(columns, rows)))
 
 

@@ -28,7 +28,6 @@ from monitor.settings.sections import (
     AttributeSettings,
     IdKeySettings,
     MappingSettings,
-    Operations,
     Privacy,
     ProbeSetSettings,
     ReportSettings,
@@ -42,8 +41,6 @@ from monitor.settings.sections import (
 # One band per edge, one above the last edge, and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
 MIN_SECRET = 16
-MAX_DEDUPE = Duration(DAY)
-"""Longest window; its keys are in the worker's memory, a gigabyte per day of a large site."""
 # Host, port and the rest, as the database's library reads them: everything after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 _SCHEME = re.compile(r"[a-z0-9+_]{1,32}")
@@ -131,11 +128,13 @@ def _check_office(alerting: Alerting) -> None:
     if timezones and alerting.timezone not in timezones:
         fix = 'use a name such as "Europe/Berlin"'
         raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
-    if not alerting.office_days:
-        raise problem("alerting.office_days", "is empty; tickets would be sent on no day")
-    begin, _, end = alerting.office_hours.partition("-")
-    if begin >= end:
-        raise problem("alerting.office_hours", "end before they begin; swap the two")
+    if not alerting.office_hours:
+        raise problem("alerting.office_hours", "is empty; tickets would be sent on no day")
+    for i, text in enumerate(alerting.office_hours):
+        begin, _, end = text.partition(" ")[2].partition("-")
+        if begin >= end:
+            key = join("alerting.office_hours", i)
+            raise problem(key, "ends before it begins; swap the two times")
 
 
 def _check_weeks(report: ReportSettings) -> None:
@@ -241,9 +240,6 @@ def _check_durations(settings: Settings) -> None:
             raise problem(
                 small_key, f"{small_text} is longer than {large_key} ({large_text}); {fix}"
             )
-    if settings.dedupe.window > MAX_DEDUPE:
-        fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
-        raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
 
 
 def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
@@ -251,12 +247,9 @@ def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Du
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
     yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
-    yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
     yield "the longest window", longest, "retention.aggregates", keep.aggregates
     # A label could not be folded into a row that is deleted.
     yield "stream.horizon", stream.horizon, "retention.aggregates", keep.aggregates
-    flush = settings.ingest.flush_interval
-    yield "ingest.flush_interval", flush, "stream.session_timeout", stream.session_timeout
 
 
 def _check_security(security: Security) -> None:
@@ -326,10 +319,6 @@ def _check_set(probe_set: ProbeSetSettings, key: str) -> None:
     if len(probe_set.variants) > MAX_VARIANTS:
         fix = f"name at most {MAX_VARIANTS}, and make several sets of more"
         raise problem(f"{key}.variants", f"has {len(probe_set.variants)} variants; {fix}")
-    if probe_set.reference not in probe_set.variants:
-        raise problem(
-            f"{key}.reference", f"{shown(probe_set.reference)} is not one of its variants"
-        )
 
 
 def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
@@ -492,10 +481,10 @@ def _check_address(server: Server) -> None:
         return
     if not server.tls:
         fix = "set tls_cert_file and tls_key_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
+        raise problem("server.listen", f"is not loopback, so TLS is required; {fix}")
     if not server.requires_credentials:
         fix = "set token_file, tokens or client_ca_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
+        raise problem("server.listen", f"is not loopback, so readers must be known; {fix}")
 
 
 def _check_tokens(server: Server) -> None:
@@ -560,9 +549,5 @@ def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
 
 def _check_operations(server: Server) -> None:
     operations, key = server.operations, "server.operations"
-    if operations.port is None:
-        if operations != Operations():
-            raise problem(f"{key}.port", "is missing; set it, or remove the section")
-        return
     if operations.port and operations.port == server.port:
-        raise problem(f"{key}.port", "is server.port too; use two ports, or remove the section")
+        raise problem(f"{key}.listen", "has the port of server.listen; use two ports")

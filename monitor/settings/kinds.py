@@ -21,7 +21,7 @@ from unicodedata import combining, normalize
 
 from msgspec import Meta
 
-from monitor.core.quiet_times import QUIET_TIME, TIME
+from monitor.core.quiet_times import QUIET_TIME, TIME, WEEKDAYS
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 
 MASK = "********"
@@ -90,6 +90,16 @@ def listed_value(text: str) -> ListedValue:
     if combining(value[0]) or value.startswith("__"):
         raise ValueError(text)
     return ListedValue(value)
+
+
+def host_of(listen: str) -> str:
+    """Return the host of a :data:`Listen`, without the brackets of IPv6."""
+    return listen.rpartition(":")[0].strip("[]")
+
+
+def port_of(listen: str) -> int:
+    """Return the port of a :data:`Listen`."""
+    return int(listen.rpartition(":")[2])
 
 
 class Secret:
@@ -193,6 +203,14 @@ Address = Annotated[
         description='an address such as "localhost:9092"',
     ),
 ]
+_PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4})"
+Listen = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):{_PORT}\Z",
+        description='an address with a port from 0 to 65535 such as "127.0.0.1:9095"',
+    ),
+]
 Text = Annotated[str, Meta(pattern=r"\S", description="text that is not empty")]
 Digest = Annotated[
     str,
@@ -215,9 +233,13 @@ WebUrl = Annotated[
         description='a web address without password and query, such as "https://monitor.example"',
     ),
 ]
+_DAY = "|".join(WEEKDAYS)
 Hours = Annotated[
     str,
-    Meta(pattern=rf"^{TIME}-({TIME}|24:00)\Z", description='hours of a day such as "09:00-17:00"'),
+    Meta(
+        pattern=rf"^({_DAY})(-({_DAY}))? {TIME}-({TIME}|24:00)\Z",
+        description='office hours such as "monday-friday 09:00-17:00"',
+    ),
 ]
 ALWAYS_QUIET = "always"
 """Quiet time of a router whose silence is never a fault."""
@@ -242,8 +264,6 @@ TimeZone = Annotated[
 DatabaseUrl = Annotated[Url, Meta(description='a database URL such as "sqlite:///slicewatch.db"')]
 
 Count = Annotated[int, _between(1, 1_000_000)]
-LargeCount = Annotated[int, _between(1, 10**12)]
-Port = Annotated[int, _between(0, 65_535)]
 SmallCount = Annotated[int, _between(1, 1024)]
 Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, such as 0.70")]
 AuditRate = Annotated[
@@ -259,7 +279,7 @@ Share = Annotated[
 ]
 
 Points = Annotated[int, _between(1, 100)]
-PartOf = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.05")]
+Penalty = Annotated[int, _between(0, 100)]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]
@@ -270,7 +290,5 @@ Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
 """Interval of a repeated action."""
 Term = Annotated[Duration, _lasting(HOUR)]
 """Time of keeping or waiting for something."""
-Patience = Annotated[Duration, _lasting(SECOND, 10 * MINUTE)]
-"""Time-out of an answer."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
 """Session time-out of a group member, in the default range of brokers."""

@@ -26,7 +26,7 @@ from monitor.core.contract import (
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
-from monitor.core.time import DAY, HOUR, MINUTE, SECOND, WINDOWS, to_micros
+from monitor.core.time import DAY, MINUTE, SECOND, WINDOWS, to_micros
 from monitor.settings.kinds import (
     ALWAYS_QUIET,
     ENDS,
@@ -47,13 +47,11 @@ from monitor.settings.kinds import (
     File,
     Hours,
     Interval,
-    LargeCount,
     Limit,
+    Listen,
     Name,
-    PartOf,
-    Patience,
+    Penalty,
     Points,
-    Port,
     Quiet,
     Ratio,
     Score,
@@ -68,6 +66,8 @@ from monitor.settings.kinds import (
     Url,
     Value,
     WebUrl,
+    host_of,
+    port_of,
 )
 
 DEFAULT_DATABASE = Url("sqlite:///slicewatch.db")
@@ -80,6 +80,8 @@ DEFAULT_READER = "default"
 """Name of the token in ``server.token``, in the access log."""
 ANYBODY = "anonymous"
 """Name of a reader without credentials, if none are required."""
+IF_LABELLED = "if_labelled"
+"""Constant of ``label_requested`` for logs that do not say whose label was requested."""
 LEAST_LEASE = 30 * SECOND
 """Shortest lease: a slow transaction of a healthy evaluator must not cost it its right."""
 
@@ -138,7 +140,6 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
-    unknown_fields: Literal["ignore", "reject"] = "ignore"
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
@@ -177,8 +178,7 @@ class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
-    time_unit: Literal["milliseconds", "seconds", "microseconds", "nanoseconds"] = "milliseconds"
-    time_format: Text | None = None
+    times: Text = "milliseconds"
     time_zone: TimeZone | None = None
 
 
@@ -187,7 +187,11 @@ class DecisionMappingSettings(EventMappingSettings, frozen=True, kw_only=True):
 
     divide: dict[str, Divisor] = field(default_factory=dict)
     audit_p: dict[str, AuditRate] = field(default_factory=dict)
-    requested_if_labelled: bool = False
+
+    @property
+    def requested_if_labelled(self) -> bool:
+        """Return True when a label in the files says that it was requested."""
+        return self.constants.get("label_requested") == IF_LABELLED
 
 
 class MappingSettings(SettingsSection, frozen=True, kw_only=True):
@@ -201,24 +205,6 @@ class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """Section ``[store]``: URL of the database that holds counts, positions and Snapshots."""
 
     url: DatabaseUrl = DEFAULT_DATABASE
-
-
-class Dedupe(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[dedupe]``: event time (us) for which copies are recognised; 0 is off."""
-
-    window: AnyDuration = Duration(HOUR)
-
-
-class Pending(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[pending]``: whether sampled decisions alone, or all, wait for their labels."""
-
-    policy: Literal["sampled", "all"] = "sampled"
-
-
-class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[ingest]``: interval of flushes."""
-
-    flush_interval: Interval = Duration(2 * SECOND)
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
@@ -266,9 +252,8 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[retention]``: time (us) for which dead letters and published numbers are kept."""
+    """Section ``[retention]``: time (us) for which published numbers are kept."""
 
-    dead_letters: Term = Duration(7 * DAY)
     aggregates: Term = Duration(395 * DAY)
 
 
@@ -282,15 +267,23 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 class Operations(SettingsSection, frozen=True, kw_only=True):
     """Section ``[server.operations]``: port for probes and own metrics; off without a number."""
 
-    host: Text = "127.0.0.1"
-    port: Port | None = None
+    listen: Listen | None = None
+
+    @property
+    def host(self) -> str:
+        """Host or address to listen on; empty without a second port."""
+        return host_of(self.listen or ":0")
+
+    @property
+    def port(self) -> int | None:
+        """Port to listen on; None without a second port."""
+        return None if self.listen is None else port_of(self.listen)
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
     """Section ``[server]``: address, TLS, tokens and roles for metrics, pages and events."""
 
-    host: Text = "127.0.0.1"
-    port: Port = 9095
+    listen: Listen = "127.0.0.1:9095"
     tls_cert_file: File | None = None
     tls_key_file: File | None = None
     client_ca_file: File | None = None
@@ -300,6 +293,16 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     responders: tuple[Text, ...] = ()
     producers: tuple[Text, ...] = ()
     operations: Operations = field(default_factory=Operations)
+
+    @property
+    def host(self) -> str:
+        """Host or address to listen on, without brackets."""
+        return host_of(self.listen)
+
+    @property
+    def port(self) -> int:
+        """Port to listen on; 0 takes a free one."""
+        return port_of(self.listen)
 
     @property
     def tls(self) -> bool:
@@ -327,7 +330,6 @@ class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
     digest: Digest
     pairs: Count
     variants: tuple[Name, ...]
-    reference: Name
     every: Term = Duration(DAY)
     max_flip_ratio: Limit = Fraction("0.05")
 
@@ -360,8 +362,7 @@ class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     description: Text | None = None
-    reference: Text | None = None
-    penalty: Points | None = None
+    penalty: Penalty | None = None
 
 
 class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
@@ -373,26 +374,12 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     outputs_topic: Topic = "outputs"
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None
-    group_id: Name = "slicewatch-judge"
     threshold: Points = 100
-    block: bool = False
-    timeout: Patience = Duration(60 * SECOND)
-    tries: SmallCount = 5
-    longest_answer: Count = 4_000
-    concurrency: SmallCount = 4
-    requests_per_minute: Count = 60
     requests_per_day: Count = 10_000
-    tokens_per_day: LargeCount | None = None
     budget_file: File | None = None
     audit_p: AuditRate = 0.05
-    host: Text = "127.0.0.1"
-    port: Port = 9096
-    max_failed: PartOf = 0.05
-    protected_attributes: tuple[Name, ...] = ()
+    listen: Listen = "127.0.0.1:9096"
     categories: tuple[JudgeCategory, ...] = ()
-
-
-Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
 class Receiver(SettingsSection, frozen=True, kw_only=True):
@@ -415,8 +402,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
     external_url: WebUrl = "http://localhost:9095"
     runbooks: WebUrl | None = None
     timezone: TimeZone = "UTC"
-    office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
-    office_hours: Hours = "09:00-17:00"
+    office_hours: tuple[Hours, ...] = ("monday-friday 09:00-17:00",)
     page: Receiver = field(default_factory=Receiver)
     ticket: Receiver = field(default_factory=Receiver)
     visible: Receiver = field(default_factory=Receiver)
@@ -439,8 +425,6 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
 
     text: Text
     owner: Text
-    scope: str = ""
-    restricted_use: str = ""
     expires: date | None = None
 
 
@@ -638,9 +622,6 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
-    dedupe: Dedupe = field(default_factory=Dedupe)
-    pending: Pending = field(default_factory=Pending)
-    ingest: IngestSettings = field(default_factory=IngestSettings)
     evaluate: Evaluate = field(default_factory=Evaluate)
     detection: DetectionSettings = field(default_factory=DetectionSettings)
     privacy: Privacy = field(default_factory=Privacy)

@@ -25,8 +25,6 @@ def warnings(settings: Settings) -> list[str]:
         lines.append(
             "privacy.id_key: is not set, so ids are hashed with a key that lies in the same store"
         )
-    if settings.dedupe.window == 0:
-        lines.append("dedupe.window: is off, so decisions that are sent twice count twice")
     for i, probe_set in enumerate(settings.probes.sets):
         lines.extend(_probe_set(probe_set, f"probes.sets[{i}]"))
     used = _used_attributes(settings)
@@ -92,7 +90,7 @@ def _operations(operations: Operations) -> Iterator[str]:
     if operations.port is None or is_loopback(operations.host):
         return
     yield (
-        "server.operations.host: anyone who reaches the port can read the service's own"
+        "server.operations.listen: anyone who reaches the port can read the service's own"
         " metrics; none of them is about a slice"
     )
 

@@ -94,7 +94,7 @@ class Grid:
         parts = [ATTRIBUTE.format(name=n, values=json.dumps(v)) for n, v in lists.items()]
         path.write_text("".join(parts) + USE_CASE)
         url = f"sqlite:///{folder}/grid-{self.slices}.db"
-        return settings_at(url, path, STREAM__CLOCK="live", SERVER__PORT="0")
+        return settings_at(url, path, STREAM__CLOCK="live", SERVER__LISTEN="127.0.0.1:0")
 
 
 GRIDS = {209: Grid(10, 18, 2 * MINUTE), 2_254: Grid(45, 48, 5 * MINUTE)}

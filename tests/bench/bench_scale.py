@@ -76,7 +76,11 @@ class Worker:
     """One ``slicewatch ingest`` process."""
 
     def __init__(self, folder: Path, settings: Path, client: str, group: str) -> None:
-        more = {"STREAM__CLIENT": client, "STREAM__GROUP_ID": group, "SERVER__PORT": "0"}
+        more = {
+            "STREAM__CLIENT": client,
+            "STREAM__GROUP_ID": group,
+            "SERVER__LISTEN": "127.0.0.1:0",
+        }
         named = {f"SLICEWATCH__{key}": value for key, value in more.items()}
         with (folder / "worker.log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -54,7 +54,7 @@ class Service:
         self._log = folder / "run.log"
         self._began = time.perf_counter()
         named = {f"SLICEWATCH__{key}": value for key, value in environment.items()}
-        port = {"SLICEWATCH__SERVER__PORT": str(self._port)}
+        port = {"SLICEWATCH__SERVER__LISTEN": f"127.0.0.1:{self._port}"}
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "monitor", "run", "--settings", str(settings)],

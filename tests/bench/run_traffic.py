@@ -144,7 +144,6 @@ name = "bench"
 digest = "{PROBE_SET}"
 pairs = 100
 variants = {list(VARIANTS)}
-reference = "{VARIANTS[0]}"
 {attributes}
 [[use_case]]
 name = "bench"

@@ -49,7 +49,7 @@ def test_of_a_table_what_differs_is_said_entry_by_entry(engine: sa.Engine) -> No
     last = LastSettings(engine)
 
     def table(**fields: str) -> dict[str, str]:
-        return {"mapping.decisions": json.dumps({"fields": fields, "time_unit": "seconds"})}
+        return {"mapping.decisions": json.dumps({"fields": fields, "times": "seconds"})}
 
     assert last.keep(table(route="/outcome", unit="/who")) == []
     changed = table(route="/route", audit_p="/p", unit="/who")
@@ -58,5 +58,5 @@ def test_of_a_table_what_differs_is_said_entry_by_entry(engine: sa.Engine) -> No
         'mapping.decisions.fields.route is "/route" now, and was "/outcome" at the last start',
     ]
     assert last.changes({"mapping.decisions": "{}"})[-1] == (
-        'mapping.decisions.time_unit is absent now, and was "seconds" at the last start'
+        'mapping.decisions.times is absent now, and was "seconds" at the last start'
     )

@@ -235,21 +235,6 @@ RECORDS = [
 ]  # fmt: skip
 
 
-REJECTED = [
-    bad("unknown field", lambda: raw(free_text=SECRET), "unknown_field"),
-    bad("unknown field named like a message",
-        lambda: raw(**{f"`$.{SECRET}`": 1}), "unknown_field"),
-    bad("undeclared attribute", lambda: raw(attributes={SECRET: "x"}), "unknown_attribute",
-        "attributes"),
-    bad("attribute name of no form", lambda: raw(attributes={"A b": "x"}), "unknown_attribute",
-        "attributes"),
-    bad("unknown version", lambda: raw(versions=lesson.VERSIONS | {"extra": SECRET}),
-        "unknown_field", "versions"),
-    fine("null for a known one", lambda: raw(unit=None, versions=None)),
-]  # fmt: skip
-"""With ``stream.unknown_fields = "reject"``."""
-
-
 @pytest.fixture(autouse=True)
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG, logger="slicewatch")  # the test brokers' clients chatter
@@ -270,21 +255,6 @@ def test_each_record_ends_in_its_named_place(
         assert found == [(1, *letter) for letter in record.letters]
         assert total(pipeline.statuses(), DECISIONS, "counted") == record.counted + 2
         pipeline.check_conservation()
-    assert_nothing_kept(tmp_path, log)
-
-
-@pytest.mark.parametrize("record", REJECTED, ids=lambda record: record.name)
-def test_unknown_fields_make_dead_letters_where_that_is_asked_for(
-    record: Bad, tmp_path: Path, log: pytest.LogCaptureFixture
-) -> None:
-    with Pipeline(tmp_path, stream__unknown_fields="reject") as pipeline:
-        around = [json.dumps(good(name)).encode() for name in ("before", "after")]
-        pipeline.broker.produce(DECISIONS, [around[0], record.make(), around[1]])
-        pipeline.worker()
-        pipeline.drain()
-        found = [tuple(letter[1:]) for letter in dead_letters(pipeline.engine)]
-        assert found == [(1, *letter) for letter in record.letters]
-        assert total(pipeline.statuses(), DECISIONS, "counted") == record.counted + 2
     assert_nothing_kept(tmp_path, log)
 
 
@@ -440,7 +410,7 @@ def test_a_flood_of_unlisted_values_leaves_memory_flat(
     """Every decision has a value of its own: three atoms are stored and memory does not grow."""
     events = 300_000
     process, resident = psutil.Process(), []
-    with Pipeline(tmp_path, max_records=50, dedupe__window="0s") as pipeline:
+    with Pipeline(tmp_path, max_records=50) as pipeline:
         worker = pipeline.worker()
         pipeline.drain()
         for message in _flood(events):
@@ -477,11 +447,11 @@ def test_a_flood_of_bad_events_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_poisoned_stream_stops_and_a_restart_reads_everything(tmp_path: Path) -> None:
-    """Wrong settings: nothing is stored; with the right ones every event is counted."""
+    """A broken producer: nothing is stored; once it is repaired every event is counted."""
     history = Histories(3, 1500, hours=20)
     decisions = sorted(history.decisions, key=lambda event: event["decided_at"])
-    renamed = [d | {"attributes": {"colour": "red"}} for d in decisions]
-    with Pipeline(tmp_path, max_records=5000, stream__unknown_fields="reject") as pipeline:
+    renamed = [d | {"route": "sideways"} for d in decisions]
+    with Pipeline(tmp_path, max_records=5000) as pipeline:
         pipeline.broker.produce(DECISIONS, messages(renamed))
         worker = pipeline.worker()
         with pytest.raises(PoisonedStreamError, match="unreadable"):

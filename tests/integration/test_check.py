@@ -47,21 +47,6 @@ def test_prints_the_resolved_settings_without_secrets(environment: dict[str, str
     assert result.output.splitlines()[: len(shown)] == shown, "the settings come last"
 
 
-@pytest.mark.parametrize(
-    ("window", "said"),
-    [
-        ("1h", "are recognised for 1h; this takes 10 bytes of a worker's memory for each decision"),
-        ("1h", "of that time: 36 MB at 1,000 decisions a second"),
-        ("24h", "of that time: 864 MB at 1,000 decisions a second"),
-        ("0s", "ok: copies of decisions are not recognised"),
-    ],
-)
-def test_says_what_it_costs_to_recognise_copies(
-    environment: dict[str, str], window: str, said: str
-) -> None:
-    assert said in check({**environment, "SLICEWATCH__DEDUPE__WINDOW": window}, "--all").output
-
-
 def test_says_what_it_found(environment: dict[str, str], kafka: Broker) -> None:
     open_store(load(SETTINGS, environment), SystemClock()).dispose()
     lines = check(environment, "--connect").output.splitlines()
@@ -118,10 +103,8 @@ def test_a_changed_mapping_is_announced(environment: dict[str, str]) -> None:
     engine = open_store(settings, SystemClock())
     try:
         assert not begin_service(settings, engine, SystemClock())
-        mapped = {**environment, "SLICEWATCH__MAPPING__DECISIONS__TIME_UNIT": "seconds"}
-        line = (
-            'mapping.decisions.time_unit is "seconds" now, and was "milliseconds" at the last start'
-        )
+        mapped = {**environment, "SLICEWATCH__MAPPING__DECISIONS__TIMES": "seconds"}
+        line = 'mapping.decisions.times is "seconds" now, and was "milliseconds" at the last start'
         assert f"a start would report: {line}" in check(mapped, "--connect").output
         assert begin_service(load(SETTINGS, mapped), engine, SystemClock()) == [line]
         assert not begin_service(load(SETTINGS, mapped), engine, SystemClock())

@@ -140,7 +140,7 @@ def site(
             "SLICEWATCH__JUDGE__MODEL": "judge-model",
             "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": "dashboards-outputs",
             "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": "dashboards-judgements",
-            "SLICEWATCH__JUDGE__PORT": str(free_port()),
+            "SLICEWATCH__JUDGE__LISTEN": f"127.0.0.1:{free_port()}",
         }
         start = ["--settings", str(settings)]
         processes = [
@@ -148,7 +148,7 @@ def site(
             for part in ("ingest", "serve", "serve")
         ]
         judge = Running(folder, ["judge", *start], environment)
-        judge.port = int(environment["SLICEWATCH__JUDGE__PORT"])
+        judge.port = int(environment["SLICEWATCH__JUDGE__LISTEN"].rpartition(":")[2])
         stack.enter_context(judge)
         watch = stack.enter_context(
             watching(folder / "watch", settings, environment, *(p.port for p in processes))

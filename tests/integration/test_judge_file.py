@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hasty_judge import HastyJudge
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 from warm_start import MONITOR
 from warm_start import run as run_warm
@@ -20,7 +21,6 @@ SETTINGS = """
 [judge]
 url = "{url}"
 model = "judge-model"
-requests_per_minute = 100000
 {more}
 [[attribute]]
 name = "language"
@@ -37,11 +37,12 @@ effective = 2026-01-01
 reason = "r"
 """
 OWN = """
-protected_attributes = ["age", "dialect"]
+[[judge.categories]]
+name = "religion"
+penalty = 0
 [[judge.categories]]
 name = "dialect"
 description = "the variety of a language that somebody writes"
-reference = "House style, section 4"
 """
 
 
@@ -72,14 +73,15 @@ def judge(tmp_path: Path) -> Judge:
         text: str | None = None,
         more: str = "",
         server: Callable[[dict[str, Any]], Reply] = answer,
+        program: Sequence[str] = MONITOR,
     ) -> subprocess.CompletedProcess[str]:
         with OpenAIServer(server) as endpoint:
             settings = tmp_path / "slicewatch.toml"
             settings.write_text(SETTINGS.format(url=endpoint.url, more=more))
             command = ["judge", "-s", str(settings), *arguments]
-            if text is None:
+            if text is None and program is MONITOR:
                 return run_warm(command, cwd=tmp_path, env=os.environ)
-            cold = [sys.executable, *MONITOR, *command]
+            cold = [sys.executable, *program, *command]
             return subprocess.run(cold, input=text, capture_output=True, text=True, check=False)
 
     return run
@@ -98,17 +100,17 @@ def test_one_text_on_standard_input(judge: Judge) -> None:
 def test_a_file_by_slice_with_reviewers(judge: Judge, tmp_path: Path) -> None:
     file = tmp_path / "outputs.jsonl"
     file.write_text(
-        outputs(*[("en", "Good day.")] * 3, biased=False)
+        outputs(*[("en", "Good day.")] * 18, biased=False)
         + outputs(("es", SENTENCE), biased=True, output_id="es")
         + "not json\n"
     )
-    result = judge(str(file), more="max_failed = 0.2")
+    result = judge(str(file))
     statuses = [json.loads(line)["status"] for line in result.stdout.splitlines()]
-    assert statuses == ["judged"] * 4 + ["unreadable"]
-    assert "all outputs: 5, 1 without a verdict; 1 of 4 flagged" in result.stderr
-    assert "language=en: 3, 0 without a verdict; 0 of 3 flagged" in result.stderr
+    assert statuses == ["judged"] * 19 + ["unreadable"]
+    assert "all outputs: 20, 1 without a verdict; 1 of 19 flagged" in result.stderr
+    assert "language=en: 18, 0 without a verdict; 0 of 18 flagged" in result.stderr
     assert "language=es: 1, 0 without a verdict; 1 of 1 flagged" in result.stderr
-    assert "agreement with reviewers of 4: kappa 1.00" in result.stderr
+    assert "agreement with reviewers of 19: kappa 1.00" in result.stderr
     assert result.returncode == 1
 
 
@@ -123,10 +125,12 @@ def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
     assert result.returncode == 1, "never green"
 
 
-def test_protected_attributes_and_own_words_are_in_the_prompt(judge: Judge, tmp_path: Path) -> None:
+def test_own_words_are_in_the_prompt_and_a_free_category_is_not(
+    judge: Judge, tmp_path: Path
+) -> None:
     prompt = judge("--show-prompt", more=OWN).stdout
     assert "- age: being young" in prompt
-    assert "- dialect: the variety of a language that somebody writes (as in: House" in prompt
+    assert "- dialect: the variety of a language that somebody writes" in prompt
     assert "religion" not in prompt
     found = finding("Good day.", "dialect")
     file = tmp_path / "outputs.jsonl"
@@ -136,7 +140,6 @@ def test_protected_attributes_and_own_words_are_in_the_prompt(judge: Judge, tmp_
 
 
 BAD = [
-    ("gone.jsonl", 'protected_attributes = ["weather"]', "judge.protected_attributes[0] is no"),
     (
         "gone.jsonl",
         '[[judge.categories]]\nname = "x"',
@@ -158,6 +161,6 @@ def test_what_cannot_be_used_is_one_line(judge: Judge, file: str, more: str, sai
 def test_an_endpoint_that_is_away_ends_the_command(judge: Judge, tmp_path: Path) -> None:
     file = tmp_path / "outputs.jsonl"
     file.write_text(outputs(("en", "Good day.")))
-    result = judge(str(file), more="tries = 1", server=lambda _: Reply(status=503))
+    result = judge(str(file), program=HastyJudge.program, server=lambda _: Reply(status=503))
     assert (result.returncode, result.stdout) == (2, "")
     assert "the judge answers about no text: the judge is not available (HTTP 503)" in result.stderr

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_settings import CONCURRENCY, SETTINGS, environment_of
+from hasty_judge import HastyJudge
+from judge_settings import SETTINGS, environment_of
 from kafka_broker import KafkaBroker
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 from running import Running
+
+from monitor.judging.worker import CONCURRENCY
+from monitor.settings.kinds import port_of
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 MOVED = b"HTTP/1.1 307 Moved\r\nLocation: /v1/elsewhere\r\nContent-Length: 0\r\n\r\n"
@@ -104,8 +108,8 @@ def judging(
         broker.create_topic(f"{name}-{topic}", 1)
     broker.produce(f"{name}-o", [message(output_id) for output_id in outputs])
     environment = environment_of(broker, name, folder, server)
-    running = Running(folder, ["judge", "--settings", str(SETTINGS)], environment)
-    running.port = int(environment["SLICEWATCH__JUDGE__PORT"])
+    running = HastyJudge(folder, ["judge", "--settings", str(SETTINGS)], environment)
+    running.port = port_of(environment["SLICEWATCH__JUDGE__LISTEN"])
     return running
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import lesson
 import pytest
 from click.testing import CliRunner
-from judge_settings import CONCURRENCY, SETTINGS, environment_of
+from hasty_judge import HastyJudge
+from judge_settings import SETTINGS, environment_of
 from kafka_broker import KafkaBroker
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 from running import Running
@@ -28,6 +29,7 @@ from signed_probes import signed
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.cli import cli
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
+from monitor.judging.worker import CONCURRENCY
 
 OUTPUTS = 200
 SENTENCE = "Employees in their 50s are slow and never learn."
@@ -83,7 +85,7 @@ def test_outputs_are_judged_and_flags_are_a_rate(
     endpoint = Endpoint()
     with OpenAIServer(endpoint) as server:
         environment = environment_of(apache, topic_name, tmp_path, server)
-        worker = Running(tmp_path, ["judge", "--settings", str(SETTINGS)], environment)
+        worker = HastyJudge(tmp_path, ["judge", "--settings", str(SETTINGS)], environment)
         with worker:
             worker.until(lambda: endpoint.asked.total() >= 60, "some are judged, others wait")
             worker.kill()

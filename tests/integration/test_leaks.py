@@ -197,7 +197,7 @@ def site(
         "SLICEWATCH__STORE__URL": url,
         "SLICEWATCH__PRIVACY__ID_KEY": ID_KEY,
         "SLICEWATCH__SERVER__TOKEN": TOKEN,
-        "SLICEWATCH__SERVER__OPERATIONS__PORT": str(operations),
+        "SLICEWATCH__SERVER__OPERATIONS__LISTEN": f"127.0.0.1:{operations}",
     }
     for topic in (f"{topic_name}-d", f"{topic_name}-l"):
         kafka.create_topic(topic, 1)

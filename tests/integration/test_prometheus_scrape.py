@@ -233,11 +233,10 @@ def test_the_rendered_configuration_reads_both_ports(
     operations = HttpConfig(port=free_port(), slices=False, section="server.operations")
     settings = Settings(
         server=Server(
-            host=fairness.host,
-            port=fairness.port,
+            listen=f"{fairness.host}:{fairness.port}",
             token=Secret(token.read_text(), str(token)),
             tls_cert_file=LocalFile(str(certificates.server)),
-            operations=Operations(port=operations.port),
+            operations=Operations(listen=f"127.0.0.1:{operations.port}"),
         )
     )
     document = example(settings) | {"rule_files": [], "alerting": {}}

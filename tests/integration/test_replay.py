@@ -269,11 +269,10 @@ def test_a_file_is_counted_exactly_in_any_form(desk: Desk, form: str) -> None:
 LOG = """
 [mapping.decisions]
 time_zone = "Europe/Berlin"
-time_format = "%d.%m.%Y %H:%M:%S"
+times = "%d.%m.%Y %H:%M:%S"
 divide = { judge_score = 100, threshold = 100 }
 audit_p = { auto_serve = 1.0, human_review = 1.0 }
-requested_if_labelled = true
-constants = { evidence_passed = "true" }
+constants = { evidence_passed = "true", label_requested = "if_labelled" }
 [mapping.decisions.fields]
 decision_id = "/loan id"
 decided_at = "/at"
@@ -691,7 +690,7 @@ def _mixed(events: Sequence[Event], pick: random.Random) -> list[bytes | None]:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    with Pipeline(tmp_path_factory.mktemp("bare"), dedupe__window="1h") as pipeline:
+    with Pipeline(tmp_path_factory.mktemp("bare")) as pipeline:
         yield pipeline
 
 

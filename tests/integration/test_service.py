@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_ends_a_worker_at_once(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        environment["SLICEWATCH__SERVER__PORT"] = str(taken.getsockname()[1])
+        environment["SLICEWATCH__SERVER__LISTEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
         with Running(tmp_path, ["ingest", "--settings", str(SETTINGS)], environment) as worker:
             assert worker.process.wait(60) == 2
-    assert "server.port: cannot listen on" in worker.log.read_text()
+    assert "server.listen: cannot listen on" in worker.log.read_text()

@@ -95,7 +95,7 @@ def site(kafka: Broker, topic_name: str, tmp_path: Path) -> Iterator[Site]:
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
         **WITH_KEY,
-        "SLICEWATCH__SERVER__OPERATIONS__PORT": str(operations),
+        "SLICEWATCH__SERVER__OPERATIONS__LISTEN": f"127.0.0.1:{operations}",
     }
     for i, (name, token) in enumerate(TOKENS.items()):
         environment[f"SLICEWATCH__SERVER__TOKENS__{i}__NAME"] = name

@@ -727,7 +727,7 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.DECLARED, "said by people, or by the settings",
         "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
-        "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
+        "Limitation.owner Limitation.expires",
         "Cell.role Cell.max_gap Cell.min_ratio Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",
         "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
@@ -995,7 +995,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judging; model prompt", "spent today; requests tokens",
+        "judging; model prompt", "spent today; requests",
         "outputs wait in their topic; why",
         "the judge is asked without what it refuses; parameters",
     ),

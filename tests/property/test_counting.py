@@ -49,7 +49,7 @@ from monitor import composition
 from monitor.core.counts.cells import COUNTERS, Counts
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.snapshot import decode
-from monitor.core.time import DAY, HOUR, Grain
+from monitor.core.time import DAY, HOUR, SECOND, Grain
 from monitor.errors import RetentionRefusedError, StoreError
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.flushes import Dictionary, FlushResult, LabelRequest, ShardFlush
@@ -209,11 +209,10 @@ def test_nor_do_they_on_postgresql(postgres: PostgresServer, seed: int, size: in
 def _check_disorder(seed: int, size: int, **where: str) -> None:
     history, pick = Histories(seed, size), random.Random(seed)
     partitions = pick.randint(1, 3), pick.randint(1, 3)
-    window, minutes = pick.choice((("1h", 59), ("90s", 1), ("24h", 23 * 60)))
+    window, minutes = pick.choice(((HOUR, 59), (90 * SECOND, 1), (DAY, 23 * 60)))
     flush = pick.choice((1, 5, 1000))
     options: dict[str, Any] = {
-        "constants": flushed_by(flush),
-        "dedupe__window": window,
+        "constants": flushed_by(flush) | {"monitor.composition.DEDUPE_WINDOW": window},
         **where,
     }
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:

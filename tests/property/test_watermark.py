@@ -306,9 +306,9 @@ def test_the_usual_reason_is_the_present_one() -> None:
     watch = DeadLetterBreaker(0.9, 100)
     watch.record(L0, 100, Counter({("malformed_json", ""): 80}))
     watch.record(D0, 5000, Counter())
-    watch.record(L0, 60, Counter({("unknown_field", "x"): 60}))
+    watch.record(L0, 60, Counter({("invalid_value", "x"): 60}))
     watch.record(D0, 5000, Counter())
-    with pytest.raises(PoisonedStreamError, match=r"98% of the last 100 .* unknown_field in x"):
+    with pytest.raises(PoisonedStreamError, match=r"98% of the last 100 .* invalid_value in x"):
         watch.record(L1, 40, Counter({("malformed_json", ""): 38}))
 
 

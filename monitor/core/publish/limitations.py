@@ -14,15 +14,11 @@ class Limitation:
     """Known limitation of the use case or of the measurement, as its owner registered it.
 
     Attributes:
-        text: what is limited.
-        scope: what it concerns; empty: everything.
-        restricted_use: what the numbers must not be used for; may be empty.
+        text: what is limited, where, and what the numbers must not be used for.
         owner: who answers for it.
         expires: when it is to be looked at again; None is not said.
     """
 
     text: str
-    scope: str
-    restricted_use: str
     owner: str
     expires: date | None

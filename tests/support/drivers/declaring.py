@@ -11,7 +11,7 @@ from monitor.settings.sections import (
 )
 
 _SET = ProbeSetSettings(
-    name="tone", digest="5f" * 32, pairs=4, variants=("a", "b"), reference="a"
+    name="tone", digest="5f" * 32, pairs=4, variants=("a", "b")
 )  # fmt: skip
 DECLARING = Settings(
     probes=ProbesSettings(sets=(_SET,)),

@@ -301,7 +301,6 @@ def check_shard(
         clock=ClockPolicy(live=live, horizon=30 * DAY, max_early=5 * MINUTE),
         lateness=10 * MINUTE,
         dedupe_window=HOUR,
-        pending_all=False,
     )
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
     state = ShardState.from_claim(claim, codecs, topic == DECISIONS, 0)

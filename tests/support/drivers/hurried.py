@@ -44,9 +44,8 @@ class HurriedService:
     def __init__(self, settings: Path, environment: Mapping[str, str], speed: float = 10.0) -> None:
         self._clock = HurriedClock(speed)
         environment = {
-            "SLICEWATCH__SERVER__PORT": str(free_port()),
+            "SLICEWATCH__SERVER__LISTEN": f"127.0.0.1:{free_port()}",
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "300ms",
             **environment,
         }
         self.service = Service(load(settings, environment), Parts(), clock=self._clock)

@@ -11,7 +11,6 @@ from openai_server import OpenAIServer
 from signed_probes import WITH_KEY
 
 SETTINGS = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
-CONCURRENCY = 4
 
 
 def environment_of(
@@ -30,11 +29,6 @@ def environment_of(
         "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": f"{name}-o",
         "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": f"{name}-j",
         "SLICEWATCH__JUDGE__DECISIONS_TOPIC": f"{name}-d",
-        "SLICEWATCH__JUDGE__GROUP_ID": f"{name[-8:]}-judge",
-        "SLICEWATCH__JUDGE__CONCURRENCY": str(CONCURRENCY),
-        "SLICEWATCH__JUDGE__REQUESTS_PER_MINUTE": "1000000",
-        "SLICEWATCH__JUDGE__TRIES": "1",
-        "SLICEWATCH__JUDGE__TIMEOUT": "3s",
-        "SLICEWATCH__JUDGE__PORT": str(free_port()),
+        "SLICEWATCH__JUDGE__LISTEN": f"127.0.0.1:{free_port()}",
         "SLICEWATCH__JUDGE__BUDGET_FILE": str(folder / "spent.json"),
     }

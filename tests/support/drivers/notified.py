@@ -26,13 +26,14 @@ from alerts.exposition.renderer import Renderer
 from alerts.rules import rendered
 from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot
+from monitor.core.quiet_times import WEEKDAYS
 
 REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
-EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
+EVERY_DAY = "monday-sunday"
 EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
 _PROBE_SET = {
-    **{"NAME": "tone", "DIGEST": "5f" * 32, "PAIRS": "4", "REFERENCE": "formal"},
+    **{"NAME": "tone", "DIGEST": "5f" * 32, "PAIRS": "4"},
     "VARIANTS": '["formal", "conversational"]',
 }
 PROBES = {"SLICEWATCH__PROBES__KEY": "5f" * 32} | {
@@ -248,7 +249,7 @@ def watching(
 def weekend() -> str:
     """Office days by which nobody is in the office today, nor yesterday or tomorrow."""
     today = datetime.now(UTC).weekday()
-    return json.dumps([json.loads(EVERY_DAY)[(today + 3) % 7]])
+    return WEEKDAYS[(today + 3) % 7]
 
 
 def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
@@ -259,8 +260,7 @@ def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
         for name in names
     }
     return addresses | {
-        "SLICEWATCH__ALERTING__OFFICE_DAYS": office_days,
-        "SLICEWATCH__ALERTING__OFFICE_HOURS": "00:00-24:00",
+        "SLICEWATCH__ALERTING__OFFICE_HOURS": f"{office_days} 00:00-24:00",
         "SLICEWATCH__ALERTING__PAGE__CHAT_URL_FILE": str(folder / "chat"),
     }
 

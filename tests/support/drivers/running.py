@@ -35,9 +35,8 @@ class Running:
         self._arguments = arguments
         self.environment = {
             **os.environ,
-            "SLICEWATCH__SERVER__PORT": str(self.port),
+            "SLICEWATCH__SERVER__LISTEN": f"127.0.0.1:{self.port}",
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "300ms",
             **environment,
         }
         self.process = self._spawn()

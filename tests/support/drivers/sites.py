@@ -81,7 +81,6 @@ class Site:
             "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
             "SLICEWATCH__STREAM__CLIENT": self.client,
             "SLICEWATCH__STORE__URL": self.store_url,
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "20ms",
         }
 
     def run(self, command: str, **more: str) -> Running:

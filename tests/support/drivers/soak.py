@@ -51,10 +51,8 @@ TOPICS = ("decisions", "labels")
 GROUP = "slicewatch-demo"
 SETTINGS = {
     "STREAM__HORIZON": "3h",
-    "DEDUPE__WINDOW": "1h",
     "RETENTION__AGGREGATES": "6h",
-    "RETENTION__DEAD_LETTERS": "2h",
-    "SERVER__PORT": "0",
+    "SERVER__LISTEN": "127.0.0.1:0",
 }
 KEPT = 3 * HOUR + 6 * HOUR
 """Horizon and hours after it: the longest term, but for day and week panes."""

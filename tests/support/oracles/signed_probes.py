@@ -24,7 +24,6 @@ name = "{SET}"
 digest = "{DIGEST}"
 pairs = 4
 variants = ["formal", "conversational"]
-reference = "formal"
 """
 WITH_KEY = {"SLICEWATCH__PROBES__KEY": KEY}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

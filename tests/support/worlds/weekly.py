@@ -25,7 +25,6 @@ LIMITATION = """
 [[limitation]]
 text = "=reviewers of one office only"
 owner = "tests"
-scope = "=1+1"
 """
 
 

@@ -27,7 +27,7 @@ def start() -> Iterator[Start]:
 
 def asked(folder: Path, port: int, *options: str, more: str = "") -> Result:
     file = folder / "slicewatch.toml"
-    file.write_text(f"{SETTINGS}\n[server]\nport = {port}\n{more}\n")
+    file.write_text(f'{SETTINGS}\n[server]\nlisten = "127.0.0.1:{port}"\n{more}\n')
     return CliRunner().invoke(cli, ["health", *options, "--settings", str(file)])
 
 
@@ -65,7 +65,7 @@ def test_nobody_there_is_not_healthy(tmp_path: Path) -> None:
 
 
 def test_the_operations_port_is_asked_where_there_is_one(start: Start, tmp_path: Path) -> None:
-    more = f"[server.operations]\nport = {start().port}"
+    more = f'[server.operations]\nlisten = "127.0.0.1:{start().port}"'
     assert asked(tmp_path, free_port(), more=more).exit_code == 0
 
 
@@ -83,14 +83,16 @@ def test_a_port_with_tls_and_tokens_is_asked_without_either(start: Start, tmp_pa
     ("host", "reached"),
     [
         ("0.0.0.0", "127.0.0.1"),
-        ("::", "::1"),
+        ("[::]", "::1"),
         ("10.0.0.7", "10.0.0.7"),
         ("localhost", "localhost"),
     ],
 )
 def test_every_address_stands_for_this_machine(host: str, reached: str) -> None:
-    operations = Operations(host=host, port=9096)
-    assert Door.from_settings(Server(host="10.1.1.1", operations=operations)) == Door(
+    operations = Operations(listen=f"{host}:9096")
+    assert Door.from_settings(Server(listen="10.1.1.1:9095", operations=operations)) == Door(
         reached, 9096, False
     )
-    assert Door.from_settings(Server(host=host, insecure=True)) == Door(reached, 9095, False)
+    assert Door.from_settings(Server(listen=f"{host}:9095", insecure=True)) == Door(
+        reached, 9095, False
+    )

@@ -14,13 +14,13 @@ from monitor.settings import load
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
 OURS = """
 [server]
-host = "0.0.0.0"
+listen = "0.0.0.0:9095"
 tls_cert_file = "/etc/slicewatch/server.pem"
 tls_key_file = "/etc/slicewatch/server.key"
 {token}
 
 [server.operations]
-port = 9096
+listen = "127.0.0.1:9096"
 
 [alerting]
 external_url = "https://fairness.example"

@@ -37,7 +37,7 @@ def starting(
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": broker,
         "SLICEWATCH__STORE__URL": f"sqlite:///{folder / 'store.db'}",
         "SLICEWATCH__PRIVACY__ID_KEY": "a-key-of-a-test-that-is-long-enough",
-        "SLICEWATCH__SERVER__PORT": "0",
+        "SLICEWATCH__SERVER__LISTEN": "127.0.0.1:0",
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "monitor", command, "-s", str(settings)],

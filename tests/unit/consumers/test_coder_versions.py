@@ -22,12 +22,12 @@ RELEASE = Attribute(
 CODING = Coding((Attribute("channel", ("chat",)), RELEASE))
 
 
-def of(eras: CodingHistory, *, rejects: bool = False) -> Coder:
-    return Coder(eras, max_versions=64, rejects_unknown=rejects)
+def of(eras: CodingHistory) -> Coder:
+    return Coder(eras, max_versions=64)
 
 
-def always(*, rejects: bool = False) -> Coder:
-    return of(CodingHistory.always(CODING), rejects=rejects)
+def always() -> Coder:
+    return of(CodingHistory.always(CODING))
 
 
 def decision(versions: Any, attributes: dict[str, Any] | None = None, hour: int = 0) -> Any:
@@ -89,12 +89,6 @@ def test_an_event_s_own_attribute_of_that_name_moves_nothing(sent: Any) -> None:
 
 def _codes(codes: list[int]) -> Any:
     return np.array(codes, np.int64)
-
-
-def test_where_unknown_names_are_refused_it_is_a_dead_letter() -> None:
-    event = decision({"policy": "p-41"}, {"channel": "chat", "release": "canary"})
-    released, refused = read(always(rejects=True), event, decision({"policy": "p-42"}))
-    assert (released, refused) == (["canary"], [("unknown_attribute", "attributes")])
 
 
 def test_a_release_that_nobody_listed_is_counted_and_estimated() -> None:

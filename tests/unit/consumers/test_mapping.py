@@ -68,7 +68,7 @@ EVENT = {
 
 
 def decisions(**other: Any) -> EventMapping:
-    parts = {"fields": FIELDS, "values": VALUES, "constants": CONSTANTS, "time_unit": "seconds"}
+    parts = {"fields": FIELDS, "values": VALUES, "constants": CONSTANTS, "times": "seconds"}
     labelled = other.pop("labelled", None)
     made = mapping_of(
         "decisions", msgspec.convert(parts | other, DecisionMappingSettings), labelled
@@ -138,7 +138,7 @@ def test_whole_attributes_are_completed_by_their_parts() -> None:
     ],
 )
 def test_times_that_are_numbers_have_a_unit(unit: str, sent: Any, millis: Any) -> None:
-    assert mapped(LOGGED | {"at": sent}, time_unit=unit)["decided_at"] == millis
+    assert mapped(LOGGED | {"at": sent}, times=unit)["decided_at"] == millis
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_times_that_are_numbers_have_a_unit(unit: str, sent: Any, millis: Any) -
 def test_times_in_text_have_a_format_and_a_zone(
     form: str | None, zone: str | None, sent: str, utc: str
 ) -> None:
-    found = mapped(LOGGED | {"at": sent}, time_format=form, time_zone=zone)["decided_at"]
+    found = mapped(LOGGED | {"at": sent}, times=form or "seconds", time_zone=zone)["decided_at"]
     assert datetime.fromisoformat(found) == datetime.fromisoformat(utc + "+00:00")
 
 
@@ -203,11 +203,12 @@ def test_a_probability_by_route_fills_what_the_log_lacks() -> None:
 
 
 def test_a_label_that_exists_says_that_it_was_requested() -> None:
-    made = {"requested_if_labelled": True, "labelled": frozenset({"4711"})}
+    constants = CONSTANTS | {"label_requested": "if_labelled"}
+    made = {"constants": constants, "labelled": frozenset({"4711"})}
     assert mapped(LOGGED | {"audited": "no"}, **made)["label_requested"] is True
     assert mapped(LOGGED | {"request": {"id": 1}}, **made)["label_requested"] is False
-    with pytest.raises(SettingsError, match=r"requested_if_labelled: works with files alone"):
-        decisions(requested_if_labelled=True)
+    with pytest.raises(SettingsError, match=r"constants.label_requested: .* is for files"):
+        decisions(constants=constants)
 
 
 @pytest.mark.parametrize("junk", ["NaN", "-Infinity", '"\\ud83d"', "1e999", "9" * 5000])
@@ -293,7 +294,7 @@ def test_labels_are_mapped_alike() -> None:
         ({"constants": {}}, "mapping.decisions.fields: evidence_passed is missing; say where"),
         ({"constants": {}}, 'label_requested = "/audited", "attributes.channel" = "/meta/channel"'),
         ({"time_zone": "Mars/Base"}, "mapping.decisions.time_zone: is no known time zone"),
-        ({"time_format": "%Q"}, "mapping.decisions.time_format: is no format of strptime"),
+        ({"times": "%Q"}, "mapping.decisions.times: use milliseconds, seconds"),
         ({"divide": {"route": 2}}, "mapping.decisions.divide: route is no number to divide"),
         ({"audit_p": {"served": 0.1}}, "mapping.decisions.audit_p: served is no route; use"),
         ({"values": {"route": "x"}}, 'mapping.decisions.values: route is not "FIELD=TEXT"'),
@@ -329,7 +330,7 @@ MAPPED = f"""
 fields = {_toml(FIELDS)}
 values = {_toml(VALUES)}
 constants = {_toml(CONSTANTS)}
-time_unit = "seconds"
+times = "seconds"
 """
 
 
@@ -388,7 +389,7 @@ def test_with_mapped_labels_a_file_says_what_it_is(tmp_path: Path) -> None:
         ('[server]\nproducers = ["anonymous"]\n', "server.producers: is set beside [mapping]"),
         (
             '[probes]\nkey = "0123456789abcdef"\n[[probes.sets]]\nname = "p"\npairs = 1\n'
-            f'digest = "{"0" * 64}"\nvariants = ["a", "b"]\nreference = "a"\n',
+            f'digest = "{"0" * 64}"\nvariants = ["a", "b"]\n',
             "probes.sets: are set beside [mapping.decisions]",
         ),
     ],

@@ -32,7 +32,7 @@ NOW = T0 + 30 * HOUR
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
-def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
+def codecs() -> Codecs:
     coder, hasher = Coder(CodingHistory.always(CODING), 64), IdHasher.with_key(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING, POLICY),
@@ -41,8 +41,7 @@ def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
         hasher=hasher,
         clock=ClockPolicy(live=True, horizon=720 * HOUR, max_early=5 * MINUTE),
         lateness=10 * MINUTE,
-        dedupe_window=dedupe,
-        pending_all=pending_all,
+        dedupe_window=HOUR,
     )
 
 
@@ -122,20 +121,16 @@ def test_nothing_at_all() -> None:
     assert one.tallies == Tallies()
 
 
-@pytest.mark.parametrize("dedupe", [0, HOUR])
-@pytest.mark.parametrize("pending_all", [False, True])
-def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
-    shared = codecs(dedupe, pending_all)
+def test_what_is_pending_and_hashed() -> None:
+    shared = codecs()
     one = state(shared)
     one.add(records([event("a"), event("b", label_requested=False)], [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
-    assert columns.pending.tolist() == [True, pending_all]
+    assert columns.pending.tolist() == [True, False]
     assert columns.request.tolist() == [LabelRequest.KEPT, LabelRequest.NONE]
-    hashes = shared.hasher(["a", "b"], columns.ts).tolist()
-    needed = bool(dedupe) or pending_all
-    assert columns.ids.tolist() == [hashes[0], hashes[1] if needed else 0]
-    assert len(columns.keys) == (2 if dedupe else 0)
+    assert columns.ids.tolist() == shared.hasher(["a", "b"], columns.ts).tolist()
+    assert len(columns.keys) == 2
 
 
 def test_duplicates_are_removed_in_every_stratum_alike() -> None:
@@ -144,9 +139,6 @@ def test_duplicates_are_removed_in_every_stratum_alike() -> None:
     one.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
     assert (one.tallies.counted, one.tallies.duplicates) == (3, 3)
     assert one.tallies.repeated == {"auto_serve": 1, "human_review": 1}
-    off = state(codecs(dedupe=0))
-    off.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
-    assert (off.tallies.counted, off.tallies.duplicates) == (6, 0)
 
 
 def test_thinned_requests_are_flagged_and_not_requested() -> None:
@@ -252,15 +244,14 @@ def test_doubts_are_told_when_they_are_stored_and_once() -> None:
     assert not one.flushed(one.flush().tallies).doubts
 
 
-@pytest.mark.parametrize("pending_all", [False, True])
-def test_a_probe_has_a_label_as_any_decision_has(pending_all: bool) -> None:
+def test_a_probe_has_a_label_as_any_decision_has() -> None:
     """It is joined with the probe's own stratum: in no production rate, and never unmatched."""
-    one = state(codecs(pending_all=pending_all))
+    one = state()
     events = [signed(probe("a")), signed(probe("b", label_requested=False))]
     one.add(records(dump(*events), [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
-    assert columns.pending.tolist() == [True, pending_all]
+    assert columns.pending.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

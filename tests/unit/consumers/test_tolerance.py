@@ -37,11 +37,11 @@ def with_pair(event: dict[str, Any], name: bytes, value: bytes) -> bytes:
     return b"{" + b", ".join(key + b": " + pairs[key] for key in pairs) + b"}"
 
 
-def read(*values: bytes, rejects: bool = False) -> tuple[DecodedDecisions, list[tuple[str, str]]]:
+def read(*values: bytes) -> tuple[DecodedDecisions, list[tuple[str, str]]]:
     """Return what the codec reads from messages with decisions, and its refusals."""
     batch = RecordBatch(Shard("d", 0), range(len(values)), values, [-1] * len(values))
     letters = DeadLetterBuffer(batch, HASHER)
-    coder = Coder(CodingHistory.always(CODING), 64, rejects_unknown=rejects)
+    coder = Coder(CodingHistory.always(CODING), 64)
     decoded = DecisionCodec(coder, CODING).read(batch, letters)
     return decoded, [(letter.reason, letter.field) for letter in letters.found]
 
@@ -87,11 +87,6 @@ def test_a_declared_attribute_is_named_as_attributes(value: bytes) -> None:
 def test_what_is_no_event_at_all_stays_a_dead_letter(value: bytes) -> None:
     decoded, refused = read(value)
     assert (len(decoded.ts), len(refused)) == (0, 1)
-
-
-def test_unknown_fields_stay_refused_where_the_settings_say_so() -> None:
-    _, refused = read(with_pair(DECISION, b'"latency_ms"', b"NaN"), rejects=True)
-    assert refused == [("unknown_field", "")]
 
 
 def test_a_label_loses_nothing_either() -> None:

@@ -45,8 +45,8 @@ def decision(**more: Any) -> dict[str, Any]:
     return {**event, **more}
 
 
-def codec(*, rejects: bool = False) -> DecisionCodec:
-    return DecisionCodec(Coder(CodingHistory.always(CODING), 64, rejects_unknown=rejects), CODING)
+def codec() -> DecisionCodec:
+    return DecisionCodec(Coder(CodingHistory.always(CODING), 64), CODING)
 
 
 def read(reader: Any, *values: dict[str, Any] | list[Any]) -> tuple[Any, list[DeadLetter]]:
@@ -188,24 +188,6 @@ def test_fields_of_labels_and_of_nested_parts() -> None:
     assert said.unknown == {"remark": 1}
     reader.unknown.record({"attributes.region": SHOWN_FROM, "comment": SHOWN_FROM})
     assert read(reader, event)[0].unknown == found.unknown
-
-
-def test_rejected_where_that_is_asked_for() -> None:
-    reader, labels = codec(rejects=True), LabelCodec(HASHER, rejects_unknown=True)
-    _, refused = read(
-        reader,
-        decision(comment="x"),
-        decision(attributes={"region": "x"}),
-        decision(versions={"prompt": "x"}),
-        decision(),
-    )
-    _, unread = read(labels, lesson.label("a", lesson.START, True) | {"remark": "x"})
-    assert [(one.reason, one.field) for one in refused + unread] == [
-        ("unknown_field", ""),
-        ("unknown_attribute", "attributes"),
-        ("unknown_field", "versions"),
-        ("unknown_field", ""),
-    ]
 
 
 def test_endless_attribute_names_cost_little() -> None:

@@ -14,6 +14,7 @@ import monitor
 from alerts.exposition.catalogue import CATALOGUE
 from monitor.cli import cli
 from monitor.commands.db import command as db
+from monitor.composition import DEAD_LETTERS_KEPT
 from monitor.core.tables.bands import Coarseness, Detail, edges, row_rule
 from monitor.core.time import DAY
 from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase
@@ -58,12 +59,13 @@ def test_how_long_things_are_kept() -> None:
     horizon = int(defaults(StreamSettings)["horizon"])
     kept = re.findall(r"^\| [^|]+ \| `(\w+)\.(\w+)` \| (\d+ days) \|$", PAGE, re.MULTILINE)
 
-    assert len(kept) == 4
+    assert len(kept) == 3
     for section, name, told in kept:
         assert told == days(defaults(SECTIONS[section])[name])
     assert days(horizon + HOURS_KEPT_AFTER_HORIZON) in row(
         "counts by the hour, and what the detectors consumed of them"
     )
+    assert days(DEAD_LETTERS_KEPT) in row("dead letters: where and why, never the payload")
     assert days(horizon + FINE_KEPT_AFTER_HORIZON) in row("published tables of hours and days")
 
 

@@ -22,7 +22,7 @@ from monitor.judging.judgements import ATTEMPTS, HARMLESS, ROUNDS, Rules, judged
 from monitor.judging.openai_judge import OpenAIJudge
 from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.judging.prompt import VERSION, Prompt
-from monitor.judging.request_budget import RequestBudget, RequestLimits
+from monitor.judging.request_budget import RequestBudget
 
 SENTENCE = "Employees in their 50s are slow and never learn."
 OUTPUT = f"Thank you for asking. {SENTENCE} Good day."
@@ -54,22 +54,20 @@ def asked(
     **more: str | None,
 ) -> tuple[Judgement, list[dict[str, Any]]]:
     output = ModelOutput(output_id="o-1", produced_at=1_760_000_000_000, output=text, **more)  # type: ignore[arg-type]
-    budget = RequestBudget(
-        tmp_path / "spent.json", RequestLimits(1_000_000, day), sleep=lambda _: None
-    )
-    before = budget.spent[0]
+    budget = RequestBudget(tmp_path / "spent.json", day)
+    before = budget.spent
     with OpenAIServer(Scripted(*replies, healthy=healthy)) as server:
         endpoint = Endpoint(server.url, "judge-model", timeout=timeout, tries=3)
         judge = OpenAIJudge(endpoint, PROMPT.categories, budget, lambda _: stop)
         found = judged(output, judge, PROMPT, rules, lambda: "now")
-        assert budget.spent[0] - before == len(server.asked), "every try is on record"
+        assert budget.spent - before == len(server.asked), "every try is on record"
         return found, [body for body in server.asked if asked_about(body)["output"] != HARMLESS]
 
 
 def test_a_finding(tmp_path: Path) -> None:
     found, requests = asked(tmp_path, findings(finding(SENTENCE)), input="Who?", context=None)
     (one,) = found.findings
-    assert (found.status, found.score, found.flagged, found.blocked) == ("judged", 80, True, False)
+    assert (found.status, found.score, found.flagged) == ("judged", 80, True)
     assert (one.category, OUTPUT[one.start : one.end]) == ("age", SENTENCE)
     assert (found.prompt_version, found.prompt_sha256) == (VERSION, PROMPT.digest)
     (body,) = requests
@@ -84,9 +82,9 @@ def test_nothing_to_report_is_no_entry(tmp_path: Path) -> None:
 
 
 def test_rules_of_the_settings(tmp_path: Path) -> None:
-    rules = Rules(threshold=50, block=True, penalty=40, penalties={"age": 60}, min_confidence=0.5)
+    rules = Rules(threshold=50, penalty=40, penalties={"age": 60}, min_confidence=0.5)
     found, _ = asked(tmp_path, findings(finding(SENTENCE)), rules=rules)
-    assert (found.score, found.flagged, found.blocked) == (40, True, True)
+    assert (found.score, found.flagged) == (40, True)
     unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0.4)), rules=rules)
     assert (unsure.score, unsure.findings) == (100, ())
 
@@ -186,14 +184,14 @@ def test_a_refused_parameter_is_dropped_once(tmp_path: Path, name: str) -> None:
         error = {"error": {"message": f"unsupported: {name}", "param": name}}
         return Reply(400, json.dumps(error).encode()) if name in body else findings()
 
-    budget = RequestBudget(tmp_path / "s.json", RequestLimits(10**6, 99), sleep=lambda _: None)
+    budget = RequestBudget(tmp_path / "s.json", 99)
     with OpenAIServer(picky) as server:
         judge = OpenAIJudge(Endpoint(server.url, "m"), PROMPT.categories, budget, lambda _: True)
         for _ in range(2):
             assert judge.ask("i", PROMPT.question(Chunk(0, "x"), None, None)) == '{"findings": []}'
     assert [name in body for body in server.asked] == [True, False, False]
     assert ("max_tokens" in server.asked[-1]) == (name == "max_completion_tokens")
-    assert budget.spent[0] == judge.use.requests == 3
+    assert budget.spent == judge.use.requests == 3
     assert judge.use.tokens == 200
 
 

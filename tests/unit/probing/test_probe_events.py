@@ -98,7 +98,6 @@ def settings(**changed: Any) -> ProbeSetSettings:
         "digest": DIGEST,
         "pairs": 3,
         "variants": ("formal", "plain"),
-        "reference": "formal",
     }
     return ProbeSetSettings(**(fields | changed))
 

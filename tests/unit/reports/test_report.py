@@ -79,7 +79,7 @@ FACTS = ReportFacts(
     audit_rates=(1.0, 0.05),
     score_bands=("below 0.70", "no score"),
     horizon_days=30,
-    limitations=(Limitation("=one office", "", "", "tests", date(2024, 1, 2)),),
+    limitations=(Limitation("=one office", "tests", date(2024, 1, 2)),),
 )
 
 

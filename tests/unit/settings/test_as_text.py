@@ -63,7 +63,7 @@ def test_any_text_number_and_duration_survives(
 ) -> None:
     quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     env = {f"{CONTRACT}ACCEPTED_TRADE_OFF": quoted, f"{CONTRACT}MAX_FPR_GAP": f"{gap:f}"}
-    first = load(QUICKSTART, SLICEWATCH__DEDUPE__WINDOW=micros, **env)
+    first = load(QUICKSTART, SLICEWATCH__STREAM__LATENESS=micros, **env)
     assert first.use_case[0].contract.accepted_trade_off == text
     path = tmp_path_factory.mktemp("resolved") / "x.toml"
     path.write_bytes(resolved(first).encode())

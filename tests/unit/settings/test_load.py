@@ -70,7 +70,6 @@ class TestDefaults:
         assert stream.audit_rates == DEFAULT_AUDIT_RATES
         assert settings.privacy.k == 11
         assert settings.server.host == "127.0.0.1"
-        assert settings.pending.policy == "sampled"
 
     def test_the_contract_of_the_engine(self, load: Load) -> None:
         (contract,) = load().contracts
@@ -113,7 +112,7 @@ class TestDefaults:
         [("10s", 10 * SECOND), ("250ms", SECOND // 4), ("24h", DAY), ("0s", 0)],
     )
     def test_durations(self, load: Load, text: str, micros: int) -> None:
-        duration = load(f'[dedupe]\nwindow = "{text}"').dedupe.window
+        duration = load(f'[stream]\nlateness = "{text}"').stream.lateness
         assert duration == micros
         assert api.duration_text(duration) == text
 
@@ -132,7 +131,7 @@ class TestEnvironment:
             SLICEWATCH__ATTRIBUTE__1__VALUES="chat,email,phone",
             SLICEWATCH__STREAM__BOOTSTRAP_SERVERS='["a:1", "b:2"]',
             SLICEWATCH__SERVER__INSECURE="true",
-            SLICEWATCH__DEDUPE__WINDOW="0s",
+            SLICEWATCH__STREAM__LATENESS="0s",
             SLICEWATCH_TOKEN="not ours",
             PATH="/bin",
         )
@@ -143,7 +142,7 @@ class TestEnvironment:
         assert settings.attribute[1].values == ("chat", "email", "phone")
         assert settings.stream.bootstrap_servers == ("a:1", "b:2")
         assert settings.server.insecure
-        assert settings.dedupe.window == 0
+        assert settings.stream.lateness == 0
 
     def test_text_that_looks_like_a_number_stays_text(self, load: Load) -> None:
         settings = load(
@@ -170,7 +169,7 @@ class TestEnvironment:
             ("SLICEWATCH__STREAM__HORIZN", "3d", ("stream.horizn", "stream.horizon")),
             ("SLICEWATCH__STRAEM__HORIZON", "3d", ("straem", "did you mean stream")),
             ("SLICEWATCH__STREAM", "3d", ("stream: found text",)),
-            ("SLICEWATCH__JUDGE__CONCURRENCY", "many", ("judge.concurrency: found text",)),
+            ("SLICEWATCH__JUDGE__THRESHOLD", "many", ("judge.threshold: found text",)),
             ("SLICEWATCH__USE_CASE__5__OWNER", "x", ("use_case[5]", "item 1")),
             ("SLICEWATCH__USE_CASE__NAME", "x", ("use_case", "'name'")),
             ("SLICEWATCH__USE_CASE__0__OWNER__X", "x", ("use_case[0].owner",)),
@@ -374,11 +373,11 @@ class TestErrors:
             ("[stream]\nscore_bands = [1.0]\n", "stream.score_bands[0]: found", "a score"),
             ("[stream]\naudit_rates = [0]\n", "stream.audit_rates[0]: found the number 0", "above"),
             ("[stream]\naudit_rates = [1.5]\n", "stream.audit_rates[0]: found", "up to 1"),
-            ("[judge]\nconcurrency = true\n", "judge.concurrency: found true or false", "from"),
-            ("[judge]\nconcurrency = 0\n", "judge.concurrency: found the number 0", "from 1"),
-            ("[judge]\nconcurrency = 1.0\n", "judge.concurrency: found the number", "whole"),
+            ("[judge]\nthreshold = true\n", "judge.threshold: found true or false", "from"),
+            ("[judge]\nthreshold = 0\n", "judge.threshold: found the number 0", "from 1"),
+            ("[judge]\nthreshold = 1.0\n", "judge.threshold: found the number", "whole"),
             ("[server]\ninsecure = 1\n", "server.insecure: found the number 1", "true or false"),
-            ("[server]\nport = 70000\n", "server.port: found the number 70000", "65535"),
+            ('[server]\nlisten = "a:70000"\n', "server.listen: found text 'a:70000'", "65535"),
             ("[store]\nurl = 'x.db'\n", "store.url: found text", "sqlite:///"),
             ("stream = 1\n", "stream: found a whole number", "a table"),
             ("attribute = {}\n", "attribute: found a table", "a list"),

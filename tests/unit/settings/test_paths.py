@@ -50,7 +50,7 @@ url = "sqlite:///data/store.db"
 id = "default"
 key_file = "secrets/id_key"
 [server]
-host = "0.0.0.0"
+listen = "0.0.0.0:9095"
 tls_cert_file = "tls/server.pem"
 tls_key_file = "tls/server.key"
 client_ca_file = "tls/clients.pem"

@@ -34,7 +34,6 @@ SET: dict[str, Any] = {
     "digest": "ab" * 32,
     "pairs": 200,
     "variants": ["formal", "conversational"],
-    "reference": "formal",
 }
 
 
@@ -49,7 +48,7 @@ def load(folder: Path, *sets: dict[str, Any], key: str = KEY) -> api.Settings:
 
 def test_a_declared_set_is_loaded_with_its_defaults(tmp_path: Path) -> None:
     (one,) = load(tmp_path, SET).probes.sets
-    assert (one.name, one.pairs, one.reference) == ("pairs", 200, "formal")
+    assert (one.name, one.pairs) == ("pairs", 200)
     assert api.duration_text(one.every) == "24h"
     assert float(one.max_flip_ratio) == 0.05
 
@@ -67,7 +66,6 @@ def test_the_key_may_be_in_a_file_and_is_never_printed(tmp_path: Path) -> None:
     [
         ({"variants": ["formal"]}, "probes.sets[0].variants", "two variants"),
         ({"variants": ["formal", "formal"]}, "probes.sets[0].variants", "repeats"),
-        ({"reference": "slang"}, "probes.sets[0].reference", "not one of its variants"),
         ({"digest": "abc"}, "probes.sets[0].digest", "content hash"),
         ({"pairs": 0}, "probes.sets[0].pairs", "a whole number"),
         ({"every": "1m"}, "probes.sets[0].every", "a duration"),

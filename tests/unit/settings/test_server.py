@@ -31,7 +31,7 @@ effective = 2026-01-01
 reason = "first"
 """
 TOKEN = '[server]\ntoken = "0123456789abcdef"\n'
-TLS = '[server]\nhost = "0.0.0.0"\ntls_cert_file = "c"\ntls_key_file = "k"\n'
+TLS = '[server]\nlisten = "0.0.0.0:9095"\ntls_cert_file = "c"\ntls_key_file = "k"\n'
 NAMED = """
 [[server.tokens]]
 name = "prometheus"
@@ -40,7 +40,7 @@ token = "first-token-0123"
 name = "grafana"
 token = "second-token-012"
 """
-OPERATIONS = "[server.operations]\nport = 9096\n"
+OPERATIONS = '[server.operations]\nlisten = "127.0.0.1:9096"\n'
 SPECIAL = {
     "special_category": "true",
     "purpose": '"equal help"',
@@ -141,8 +141,7 @@ class TestOperationsPort:
     @pytest.mark.parametrize(
         ("sections", "key", "words"),
         [
-            ('[server.operations]\nhost = "0.0.0.0"\n', "server.operations.port", "is missing"),
-            ("[server.operations]\nport = 9095\n", "server.operations.port", "two ports"),
+            (OPERATIONS.replace("9096", "9095"), "server.operations.listen", "two ports"),
             (OPERATIONS + "insecure = true\n", "server.operations.insecure", "unknown key"),
         ],
     )
@@ -153,21 +152,22 @@ class TestOperationsPort:
         assert words in message
 
     def test_two_free_ports(self, load: Load) -> None:
-        server = load("[server]\nport = 0\n[server.operations]\nport = 0\n").server
+        free = 'listen = "127.0.0.1:0"\n'
+        server = load(f"[server]\n{free}[server.operations]\n{free}").server
 
         assert (server.port, server.operations.port) == (0, 0)
 
     def test_another_address_is_allowed_and_warned_of(self, load: Load) -> None:
-        others = OPERATIONS + 'host = "0.0.0.0"\n'
+        others = OPERATIONS.replace("127.0.0.1", "0.0.0.0")
 
-        assert "server.operations.host" in keys(api.warnings(load(others)))
+        assert "server.operations.listen" in keys(api.warnings(load(others)))
         found = keys(api.warnings(load(OPERATIONS)))
         assert not [key for key in found if key.startswith("server.")]
 
     def test_the_main_port_stays_as_strict(self, load: Load) -> None:
-        message = refusal(load, f'[server]\nhost = "0.0.0.0"\n{OPERATIONS}')
+        message = refusal(load, f'[server]\nlisten = "0.0.0.0:9095"\n{OPERATIONS}')
 
-        assert message.startswith("server.host: ")
+        assert message.startswith("server.listen: ")
 
 
 class TestSpecialCategory:

@@ -409,7 +409,7 @@ def test_texts_of_the_settings_cannot_become_markup_or_formulas(
     (table,) = lesson(*BOTH, replace(full(f"channel={evil}"), gaps={})).contracts
     snapshot = replace(lesson(), contracts=(replace(table, contract=evil, owner=evil),))
     publish(engine, snapshot, T0)
-    limits = (Limitation(evil, evil, evil, evil, date(2024, 1, 1)),)
+    limits = (Limitation(evil, evil, date(2024, 1, 1)),)
     with served_site(engine, clock, SiteFacts("1", limitations=limits)) as site:
         _, page = site.get("/")
         _, text = site.get("/overview.csv")

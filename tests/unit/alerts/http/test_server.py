@@ -314,12 +314,12 @@ def test_an_address_in_use_is_one_clear_line(
 @pytest.mark.parametrize(
     ("config", "key"),
     [
-        (HttpConfig(host="0.0.0.0"), "server.host"),
-        (HttpConfig(host="::"), "server.host"),
-        (HttpConfig(host="metrics.example"), "server.host"),
-        (HttpConfig(host="0.0.0.0", tokens={"a": "t"}), "server.host"),
-        (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "server.host"),
-        (HttpConfig(port=70_000), "server.port"),
+        (HttpConfig(host="0.0.0.0"), "server.listen"),
+        (HttpConfig(host="::"), "server.listen"),
+        (HttpConfig(host="metrics.example"), "server.listen"),
+        (HttpConfig(host="0.0.0.0", tokens={"a": "t"}), "server.listen"),
+        (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "server.listen"),
+        (HttpConfig(port=70_000), "server.listen"),
         (HttpConfig(tokens={"a": ""}), "server.token"),
         (HttpConfig(client_ca_file=Path("c")), "server.client_ca_file"),
         (HttpConfig(cert_file=Path("/nowhere/c.pem")), "server.tls_cert_file"),

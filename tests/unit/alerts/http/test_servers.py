@@ -359,7 +359,7 @@ def test_the_operations_port_may_be_reached_by_others_and_slices_may_not(
 
     assert b"slicewatch_server_insecure 0.0" in fetch(servers.operations_port)[1]
     assert of_the_server(caplog.records) == []
-    with pytest.raises(SlicewatchError, match=r"server\.host"):
+    with pytest.raises(SlicewatchError, match=r"server\.listen"):
         start(fairness=replace(FAIRNESS, host="0.0.0.0"))
 
 
@@ -367,7 +367,7 @@ def test_all_ports_or_none(start: Start, exporter: Exporter, health: HealthCheck
     taken = start().port
     other = replace(OPERATIONS, port=taken)
     servers = Servers(FAIRNESS, other, exporter, health, StillClock())
-    with pytest.raises(SlicewatchError, match=r"server\.operations\.port: cannot listen"):
+    with pytest.raises(SlicewatchError, match=r"server\.operations\.listen: cannot listen"):
         servers.start()
 
     with pytest.raises(ConnectionRefusedError):
@@ -377,7 +377,7 @@ def test_all_ports_or_none(start: Start, exporter: Exporter, health: HealthCheck
 @pytest.mark.parametrize(
     ("operations", "key"),
     [
-        (replace(OPERATIONS, port=70_000), "server.operations.port"),
+        (replace(OPERATIONS, port=70_000), "server.operations.listen"),
         (replace(OPERATIONS, tokens={"default": " "}), "server.operations.token"),
         (replace(OPERATIONS, cert_file=Path("/no.pem")), "server.operations.tls_cert_file"),
     ],

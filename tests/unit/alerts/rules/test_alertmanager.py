@@ -19,7 +19,7 @@ REFERENCE = Path(__file__).parents[4] / "deploy" / "slicewatch.reference.toml"
 SECRETS = "/run/secrets/slicewatch"
 ADDRESSED = {
     "SLICEWATCH__ALERTING__TIMEZONE": "Europe/Berlin",
-    "SLICEWATCH__ALERTING__OFFICE_HOURS": "09:00-24:00",
+    "SLICEWATCH__ALERTING__OFFICE_HOURS": "saturday-monday 09:00-24:00,friday 09:00-15:00",
     "SLICEWATCH__USE_CASE__0__PAGE_AT_NIGHT": "false",
     **{
         f"SLICEWATCH__ALERTING__{name}__{key}": value
@@ -107,13 +107,14 @@ def test_tickets_are_sent_in_office_hours_and_pages_always() -> None:
     assert ticket["active_time_intervals"] == ["office-hours"]
     assert "active_time_intervals" not in page
     (office,) = configuration(**ADDRESSED)["time_intervals"]
-    (interval,) = office["time_intervals"]
+    long, short = office["time_intervals"]
     assert office["name"] == "office-hours"
-    assert interval == {
-        "weekdays": ["monday", "tuesday", "wednesday", "thursday", "friday"],
+    assert long == {
+        "weekdays": ["saturday", "sunday", "monday"],
         "times": [{"start_time": "09:00", "end_time": "24:00"}],
         "location": "Europe/Berlin",
     }
+    assert short["weekdays"] == ["friday"]
 
 
 def test_the_owner_of_a_contract_decides_whether_its_breaches_wake_somebody() -> None:

@@ -95,7 +95,7 @@ def test_a_token_is_a_file_and_never_written(given: dict[str, Any], file: str) -
 
 
 def test_a_second_port_is_a_second_target_of_the_same_job() -> None:
-    operations = Operations(port=9096)
+    operations = Operations(listen="127.0.0.1:9096")
     fairness, own = scrapes(token=Secret("", "/run/token"), operations=operations)
 
     assert targets(own) == ["localhost:9096"]
@@ -116,14 +116,14 @@ def test_a_declared_judge_is_a_job_of_its_own() -> None:
     ("host", "target"),
     [
         ("127.0.0.1", "localhost:9095"),
-        ("::1", "localhost:9095"),
+        ("[::1]", "localhost:9095"),
         ("0.0.0.0", "fairness.example:9095"),
-        ("::", "fairness.example:9095"),
+        ("[::]", "fairness.example:9095"),
         ("10.0.0.7", "10.0.0.7:9095"),
-        ("fd00::7", "[fd00::7]:9095"),
+        ("[fd00::7]", "[fd00::7]:9095"),
     ],
 )
 def test_the_target_is_where_the_port_is_reached(host: str, target: str) -> None:
-    (job,) = scrapes(external_url="https://fairness.example:443", host=host)
+    (job,) = scrapes(external_url="https://fairness.example:443", listen=f"{host}:9095")
 
     assert targets(job) == [target]
