@@ -162,7 +162,7 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
             told += [((now - START) / DAY, one) for t in tables for one in t.labels_at_fault]
             for one in (one for table in tables for one in table.incidents):
                 if one.severity is Severity.PAGE:
-                    broken = one.metric, one.slice, one.limit and one.limit.kind
+                    broken = one.metric, one.slice, one.limit.kind if one.limit else None
                     woken.setdefault(broken, (now - START) / DAY)
             for stream, crossed, began in _crossings(pipeline):
                 crossings.setdefault(stream, _Crossing(crossed, (now - START) / DAY, began))
