@@ -162,6 +162,7 @@ class Ingest:
         return not self._retry.waits
 
     def _done(self) -> bool:
+        """Return True when the source has ended and no shard waits for a claim or a flush."""
         return self.source.finished and not self._own.unclaimed and self.storing
 
     @property

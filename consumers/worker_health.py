@@ -137,7 +137,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Record end offsets, as asked for, in the shards' states; None makes a shard doubted."""
+        """Record end offsets of the shards that we own; None makes a shard doubted."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)

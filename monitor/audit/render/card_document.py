@@ -258,6 +258,7 @@ def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
 
 
 def _score(dimension: ScoredDimension) -> str:
+    """Return the score of a dimension as text, without its interval."""
     return NOTHING if dimension.score is None else _number(dimension.score)
 
 

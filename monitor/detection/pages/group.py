@@ -480,7 +480,7 @@ def _without_plans(ready: ReadyRates) -> _Plans:
 def _label_requests(
     decisions: Floats, labelled: Floats, requested: Floats, layout: Layout
 ) -> Requests:
-    """Return requested labels by slice and route, and the number that audit rates predict."""
+    """Return the labels requested of each slice by route, at least those received, and expected."""
     expected = decisions.sum(axis=3) @ layout.audit
     return Requests(np.maximum(requested, labelled.sum(axis=(2, 3))), expected)
 

@@ -208,6 +208,7 @@ class Calendar:
         return now if before is None else before.reshape(now.shape)
 
     def _counter(self, settings: TableSettings) -> RowCounter:
+        """Return the counter of rows under these settings, made at the first call and kept."""
         if settings.digest not in self._counters:
             self._counters[settings.digest] = RowCounter(settings, self._rates)
         return self._counters[settings.digest]
