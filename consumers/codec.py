@@ -156,6 +156,7 @@ class Reader(Generic[Event]):
         )
 
     def _read_each(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
+        """Decode messages one by one; refused ones go to ``dead_letters``."""
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         unknown: Counter[str] = Counter()
@@ -175,6 +176,7 @@ class Reader(Generic[Event]):
         dead_letters: DeadLetterBuffer,
         unknown: Counter[str],
     ) -> list[tuple[int, Event]]:
+        """Return number and event of each part of a message; no event if empty or refused."""
         if value is None:
             return []  # a tombstone has no event
         parts: Sequence[bytes | msgspec.Raw] = [value]
@@ -336,6 +338,7 @@ class DecisionCodec:
         return DecodedDecisions.concat([self._read(part, dead_letters) for part in parts])
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
+        """Decode decisions into columns: codes, times, scores and bands, label requests, probes."""
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         decoded, codes = self._code_events(decoded, dead_letters)
         events, n = decoded.events, len(decoded.events)
@@ -459,6 +462,7 @@ class LabelCodec:
         return DecodedLabels.concat([self._read(part, dead_letters) for part in parts])
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
+        """Decode labels into columns: hashed decision, times, rank and what the label says."""
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         events, n = decoded.events, len(decoded.events)
 

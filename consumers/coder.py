@@ -318,6 +318,7 @@ class Coder:
         return {n: normalize("NFC", value_text(v)) for n, v in sent if v is not None}
 
     def _checked_versions(self, part: bytes) -> tuple[Versions, set[str]]:
+        """Return the versions of an event and the names of unknown fields; refuse unfit ones."""
         version = _nested(_VERSIONS, part, "versions")
         if version is None:
             return Versions(), set()
@@ -331,6 +332,7 @@ class Coder:
         return version, unknown
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
+        """Return the text of versions and threshold, or OTHER if there are too many versions."""
         named = msgspec.structs.asdict(versions).items()
         parts = [f"{name}={escaped(v)}" for name, v in named if v]
         if threshold is not None:

@@ -101,6 +101,7 @@ class TimeForm:
         return number_of(text) is not None and len(text.strip()) not in _DIGITS_OF_DATES
 
     def _from_text(self, text: str) -> str:
+        """Return a time as RFC 3339; the text itself if it fits no known form, so it is refused."""
         if self.format is None and _RFC_3339.match(text):
             return text
         try:

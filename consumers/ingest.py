@@ -210,12 +210,14 @@ class Ingest:
             return Polled()
 
     def _lose(self, error: DataLossError) -> None:
+        """Record a loss of data, or note that the store cannot be written."""
         try:
             self._own.lose(error)
         except StoreError as failure:
             self._lost_store(failure)
 
     def _note_progress(self, now: float, arrived: Collection[Shard]) -> None:
+        """Record how far each shard is, and all facts of health that follow from it."""
         health, states = self.health, self.states.values()
         reported = [*states, *self._own.lost.values()]
         for state in reported:
@@ -251,6 +253,7 @@ class Ingest:
             health.claimed = now
 
     def _report_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
+        """Report the lag of partitions that no worker reads."""
         for unread in self._reconciler.unread.set_end_offsets(ends, now):
             if unread.shard in self.states:
                 continue  # it is read now: its lag is reported with the shard
@@ -264,12 +267,14 @@ class Ingest:
             )
 
     def _forget_unread(self) -> None:
+        """Take back the lag of partitions that a worker reads again."""
         for shard in self._reported_unread - self._reconciler.unread.shards:
             self._reported_unread.discard(shard)
             if shard not in self.states:
                 self._observer.drop_shard(shard)
 
     def _report_parked(self) -> None:
+        """Report which partitions are parked, if that has changed."""
         parked = set(self._own.parked)
         self.health.parked = bool(parked)
         for shard in parked ^ self._reported_parked:
@@ -277,6 +282,7 @@ class Ingest:
         self._reported_parked = parked
 
     def _claim(self, now: float) -> None:
+        """Claim the assigned shards that are due, and report those that were claimed."""
         try:
             claimed = self._own.claim(now)
             if claimed is None:
@@ -294,6 +300,7 @@ class Ingest:
         self._wall.require_right()
 
     def _set_back(self, state: ShardState) -> None:
+        """Begin a claimed shard at this machine's clock if its stored time is far beyond."""
         stored, now = state.clock.newest, self._clock.now()
         if state.set_back(now) and stored is not None:
             log.error(
@@ -304,6 +311,7 @@ class Ingest:
         self._wall.record(state.shard, beyond=state.clock.beyond)
 
     def _lost_store(self, error: StoreError) -> None:
+        """Note that the store failed, and forget all shards: they are claimed and read again."""
         if self.health.store_ok:
             log.error("store failed, consumption pauses: %s", error)
         self.health.store_ok = False
@@ -314,6 +322,7 @@ class Ingest:
     # Data
 
     def _take(self, records: RecordBatch) -> None:
+        """Add a batch to its shard; drop it if the shard is not ours any more."""
         state = self.states.get(records.shard)
         if state is None:
             return  # revoked since: the next owner reads these messages
@@ -339,6 +348,7 @@ class Ingest:
         return self._reconciler.newest_of_others(state.shard) if needs_judging else None
 
     def _flush(self, held_shards: Collection[Shard] = ()) -> None:
+        """Flush all shards but the held ones, and set the time of the next flush."""
         loose = [s for s in self.states.values() if s.shard not in held_shards]
         states = [s for s in loose if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
@@ -349,6 +359,7 @@ class Ingest:
         self._write(states)
 
     def _write(self, states: Sequence[ShardState]) -> None:
+        """Store all that these shards have buffered; after a failure, schedule another try."""
         if not states:
             return
         began = self._clock.monotonic()
@@ -383,6 +394,7 @@ class Ingest:
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
     def _log_notices(self, state: ShardState, notices: FlushNotices) -> None:
+        """Pass what a flush noticed to the observer: unreadable events, unknown values, doubts."""
         if notices.unreadable:
             self._observer.add_unreadable(notices.unreadable)
         if notices.unknown:
@@ -402,6 +414,7 @@ class Ingest:
         self._observer.add_unknown_fields(event, fields.record(counts))
 
     def _fenced(self, error: FencedError) -> None:
+        """Give up the shard that another worker owns now; the others are flushed at once."""
         self._own.fenced(error.shard)
         if isinstance(error.shard, Shard):
             self._observer.drop_shard(error.shard)
@@ -423,6 +436,7 @@ class Ingest:
     # Reconciliation
 
     def _reconcile(self, now: float) -> None:
+        """Compare our shards with the store as due; flush idle ones, and report missing topics."""
         try:
             idle = self._reconciler.review(
                 now, self._paused, wall=self._clock.now(), storing=self.storing

@@ -160,6 +160,7 @@ def mapping_of(
 def _built(
     kind: Kind, section: EventMappingSettings, labelled: frozenset[str] | None
 ) -> EventMapping:
+    """Return the mapping of a section, ready to run: where each field is read, and how."""
     zone = None if section.time_zone is None else ZoneInfo(section.time_zone)
     times = TimeForm(section.time_unit, section.time_format, zone)
     of_decisions = section if isinstance(section, DecisionMappingSettings) else None
@@ -246,6 +247,7 @@ def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
 
 
 def _checked_time(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    """Yield what is wrong with the time zone or time format of a section."""
     try:
         ZoneInfo(section.time_zone or "UTC")
     except (ValueError, OSError, KeyError):

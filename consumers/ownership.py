@@ -102,6 +102,7 @@ class Ownership:
         return present
 
     def _begin(self, claim: Claim, topic_id: str | None) -> ShardState | None:
+        """Begin to read a claimed shard; return None, and hold it, if it cannot be read."""
         shard = claim.shard
         if claim.parked is not None:
             self._hold(claim, claim.parked)
@@ -240,6 +241,7 @@ def _as_stored(state: ShardState, status: ShardStatus) -> bool:
 
 
 def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
+    """Raise a DataLossError if the topic was created again since it was last read."""
     shard, stored_id = claim.shard, claim.topic_id
     if stored_id is None or topic_id is None or stored_id == topic_id:
         return

@@ -69,6 +69,7 @@ class RepetitionBlock:
         return [repetition] if repetition.tested else []
 
     def _keep(self, atoms: Int64s, scores: Floats, ts: Int64s) -> None:
+        """Keep decisions that have a score; beyond MAX_ROWS, halve the sample."""
         comparable = ~np.isnan(scores) & _in_sample(atoms, scores, self.halvings)
         self._rows.append((atoms[comparable], scores[comparable], ts[comparable]))
         self._size += int(np.count_nonzero(comparable))

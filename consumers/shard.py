@@ -259,6 +259,7 @@ class ShardState:
             )
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
+        """Decode and count a batch; set aside what follows a leap in time."""
         dead_letters, decoded, results = self._decoded(records, now)
         leaps = self.clock.look(decoded.ts, decoded.offsets, reading)
         self._aside = self.aside_at = None
@@ -331,6 +332,7 @@ class ShardState:
     def _add_decisions(
         self, decoded: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
     ) -> None:
+        """Buffer the good decisions; count those that are no copies."""
         rows = np.flatnonzero(good)
         if not len(rows):
             return
@@ -385,6 +387,7 @@ class ShardState:
                 self._probes.append(verdict)
 
     def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
+        """Return these rows as they are stored: hashed, coded, with label request and route."""
         coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
         ids, ts = self._id_hashes(decoded, rows, requested), decoded.ts[rows]
         request = np.where(self._kept_requests(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)

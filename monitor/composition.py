@@ -213,6 +213,7 @@ def check_access(settings: Settings, *, writes: bool = False) -> None:
 
 
 def _need(stream: StreamSettings) -> Need:
+    """Return the topics and the consumer group that a worker needs rights for."""
     from consumers.sources.kafka_preflight import Need  # noqa: PLC0415 - slow to load
 
     return Need(stream.topics, stream.group_id)
@@ -423,6 +424,7 @@ def _codecs(
     versions: Collection[str],
     labelled: frozenset[str] | None,
 ) -> Codecs:
+    """Build the decoders and coders of decisions and labels, and the clock that checks times."""
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
     coder = Coder(eras, MAX_VERSIONS, versions, rejects_unknown=rejects)
@@ -657,6 +659,7 @@ def build_site(
 
 
 def _site_facts(settings: Settings) -> SiteFacts:
+    """Return what pages and reports say of the installation, from the settings."""
     from monitor.web import SiteFacts  # noqa: PLC0415 - slow to load
 
     alerting = settings.alerting
@@ -732,6 +735,7 @@ def _limitations(settings: Settings) -> tuple[Limitation, ...]:
 
 
 def _operations(operations: Operations) -> HttpConfig | None:
+    """Return the HTTP settings of the port for health and own metrics; None without that port."""
     if operations.port is None:
         return None
     from alerts.http import HttpConfig  # noqa: PLC0415 - slow to load

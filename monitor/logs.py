@@ -23,6 +23,7 @@ def trace_of(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> Iterator[str]:
+    """Yield the traceback with its causes; of foreign errors the message is left out."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
         yield from _trace(cause)

@@ -62,6 +62,7 @@ class Watchdog:
         return None
 
     def _ask_ends(self) -> None:
+        """Ask the broker for ends of partitions that ingest does not know; None if silent."""
         shards = self._ingest.health.unknown
         if self._settings.stream.embedded:
             self._ingest.set_end_offsets({s: self._ingest.source.high_water(s) for s in shards})

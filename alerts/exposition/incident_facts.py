@@ -208,6 +208,7 @@ def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
 def _window_says(
     incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
 ) -> WindowSays:
+    """Return how the window's latest value stands to the incident's limit."""
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
     limit = incident.limit

@@ -105,6 +105,7 @@ class Guarded:
             await self._answer(Request(scope, receive), send)
 
     async def _answer(self, request: Request, send: Send) -> None:
+        """Admit or refuse a request, wait for its turn, and answer; log who asked what."""
         certificate = request.scope["state"].get(CERTIFICATE)
         admission = self._access.guard.admit(header(request, "authorization"), certificate)
 
@@ -169,6 +170,7 @@ class Received(Guarded):
             self._batches -= 1
 
     async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
+        """Read the body of a batch; return the refusal if it may not be sent."""
         if not admission.sends or "origin" in request.headers:
             return status_only(HTTPStatus.FORBIDDEN)
         if self._batches > MAX_BATCHES:

@@ -180,6 +180,7 @@ class Connection(H11Protocol):
             self._begin(Phase.WRITING, self._timeouts.drain)
 
     def _refusal(self, status: int) -> bytes:
+        """Return the whole response of a status as bytes; it closes the connection."""
         body = f"{status} {HTTPStatus(status).phrase}\n".encode()
         headers = [
             *self.server_state.default_headers,

@@ -56,6 +56,7 @@ def snapshot_view(find: Find) -> View:
     turn = threading.Lock()
 
     def view(request: Request) -> Response:
+        """Return a stored Snapshot by its number as JSON; 404 without one, 503 if busy."""
         number = request.path_params["number"]
         if not _NUMBER.fullmatch(number):
             return status_only(HTTPStatus.NOT_FOUND)

@@ -70,6 +70,7 @@ def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
 
 
 def _rule(alert: Alert, expr: str, severity: Severity, settings: Settings) -> Document:
+    """Return an alert as a Prometheus rule."""
     rule: Document = {"alert": alert.name, "expr": expr}
     if alert.for_:
         rule["for"] = alert.for_
@@ -82,6 +83,7 @@ def _rule(alert: Alert, expr: str, severity: Severity, settings: Settings) -> Do
 
 
 def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield name and template of an alert's annotations, with links where they are configured."""
     texts = {
         "summary": alert.summary,
         "description": alert.description + "".join(f"<< {name} >>" for name in alert.details),
@@ -159,6 +161,7 @@ def needed_files(settings: Settings) -> tuple[str, ...]:
 
 
 def _scrapes(settings: Settings) -> Iterator[Document]:
+    """Yield the scrape jobs of the service's ports."""
     server, operations = settings.server, settings.server.operations
     job, outside = settings.alerting.job, settings.alerting.external_url
     yield {

@@ -93,6 +93,7 @@ class _Registry:
             raise TransportError(f"schema registry: HTTP status {error.code}") from None
 
     def _post(self, path: str, body: str) -> int:
+        """Register a schema, and return its id."""
         request = Request(self._url + path, body.encode(), self._headers)  # noqa: S310 - checked
         try:
             with urlopen(  # noqa: S310 - http or https, as checked

@@ -175,6 +175,7 @@ def _json_value(kind: Kind, name: str, value: object) -> object:
 
 
 def _scalar(kind: Kind, name: str, value: Any) -> object:
+    """Return a value as JSON can hold it; an EventError names an unfit one."""
     if isinstance(value, Enum):
         value = value.value
     if type(value).__module__ == "numpy" and hasattr(value, "item"):

@@ -267,6 +267,7 @@ class _Sender:
         self._failing = False
 
     def send(self, batch: list[Message]) -> None:
+        """Send a batch until it is written or abandoned, with growing pauses between tries."""
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -113,6 +113,7 @@ class WriterSchemas:
         return self._keep(number, written)
 
     def _settle(self, number: int) -> bool:
+        """Return True if it is known by now what a schema is, or that there is none."""
         if number in self._known:
             return True
         now = self._monotonic()
@@ -136,6 +137,7 @@ class WriterSchemas:
         return self._asked <= MAX_ASKED and now < self._turn_ends
 
     def _keep(self, number: int, written: Written) -> WriterSchema:
+        """Remember a schema, and forget the oldest; log one that cannot be used."""
         self._again.pop(number, None)
         self._unknown.pop(number, None)
         self._forget_oldest(self._known)

@@ -181,6 +181,7 @@ class _Sizes:
         return self._found[name]
 
     def _measured(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        """Return the least size and number of parts of a record, an enum or a fixed."""
         if schema["type"] == "fixed":
             return _Size(int(schema["size"]))
         if schema["type"] == "enum":

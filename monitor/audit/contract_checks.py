@@ -236,6 +236,7 @@ def _rows_to_compare(
 def _gap_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    """Yield a check for each gap that the contract limits in a slice; none for the reference."""
     reference, limits = group.reference, contract.limits_of(group.name, text)
     if text == reference:
         return
@@ -270,6 +271,7 @@ def _gap_checks(
 def _ratio_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    """Yield a check for each ratio to the reference that the contract limits in a slice."""
     reference, limits = group.reference, contract.limits_of(group.name, text)
     for metric in _GAPS:
         limit = limits.min_ratio(metric)

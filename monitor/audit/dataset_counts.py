@@ -90,6 +90,7 @@ def read_counts(path: Path) -> RowCounts:
 
 
 def _attributes(path: Path, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the attribute columns, sorted; the error names a bad or absent column."""
     names = [name for name in header if name not in _RESERVED]
     for name in names:
         if not fits(name, AttributeName):
@@ -105,6 +106,7 @@ def _attributes(path: Path, header: Sequence[str]) -> tuple[str, ...]:
 def _combination(
     path: Path, line: int, header: Iterable[str], cells: Mapping[str, str]
 ) -> Combination:
+    """Return one line of the file, checked: attribute values, label, count and target."""
     values = {name: cells.get(name, "") for name in sorted(header) if name not in _RESERVED}
     for name, value in values.items():
         if not fits(value, Label):

@@ -96,6 +96,7 @@ def _faults(
 def _variant_faults(
     items: Sequence[Item], variants: Mapping[str, frozenset[str]], *, names_shown: bool
 ) -> Iterator[str]:
+    """Yield why the variants of a pair do not match: one missing, doubled, alone or of two axes."""
     variant_counts = Counter(item.variant for item in items)
     doubled = {name for name, count in variant_counts.items() if count > 1}
     axes = {item.axis for item in items}

@@ -354,6 +354,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
+    """Raise an error if the separator is wrong, or a column has no name or that of another one."""
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         raise problem(path, "one column only; separate columns by commas", line=line)
     for column, name in enumerate(header, 1):
@@ -376,6 +377,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked if gzipped; refuse more than MAX_BYTES."""
     try:
         with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -411,6 +413,7 @@ def nested_records(path: Path) -> Iterator[Record]:
 
 
 def _check_columns(path: Path, header: Sequence[str]) -> None:
+    """Raise an error for the first unknown column, or for a file that seems to have no header."""
     unknowns = [name for name in header if not (name in _COLUMNS or _is_attribute(name))]
     if not unknowns:
         return

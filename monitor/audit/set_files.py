@@ -116,6 +116,7 @@ def _first_error(
 
 
 def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+    """Return the error for a value that does not fit; it names the innermost unfit field."""
     if parts == ("versions",) and isinstance(value, dict):
         return _first_error(path, line, value, VersionFields, *parts)
     if parts == ("attributes",) and isinstance(value, dict) and value:
@@ -163,6 +164,7 @@ def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Ro
 
 
 def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
+    """Return the probe set of all rows; an error if two rows name different sets."""
     if not rows:
         raise problem(path, "no rows; write one row for each variant of each pair")
     first_line, first = rows[0]
@@ -253,6 +255,7 @@ def _result_fields(row: Row) -> dict[str, object]:
 
 
 def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetFields]) -> None:
+    """Check records and create a file of JSON lines, gzipped by its name; never overwrite."""
     if is_csv(path):
         raise problem(path, "JSON lines are written; choose a name that ends in .jsonl")
     lines = []
@@ -267,6 +270,7 @@ def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetField
 
 
 def _create(path: Path, data: bytes) -> None:
+    """Create a file with this content; remove it if it cannot be written as a whole."""
     try:
         file = path.open("xb")
     except FileExistsError:

@@ -157,6 +157,7 @@ def read_sign_off(path: Path, today: date) -> SignOff:
 def _signature(
     path: Path, tree: Mapping[str, object], name: str, today: date
 ) -> RequirementSignature:
+    """Return who signed a requirement, when and by what; errors name the field."""
     table = _table(path, tree, name)
     for key in table:
         _check_known(path, key, ("by", "at", "reference"), name)
@@ -222,6 +223,7 @@ def _hash(path: Path, head: Mapping[str, object], name: str, noun: str) -> str:
 
 
 def _date(path: Path, table: Mapping[str, object], name: str, today: date) -> date:
+    """Return the day of a signature; an error if it is no date, or in the future."""
     signed_on, field = table.get("at"), field_name(name, "at")
     if isinstance(signed_on, datetime) or not isinstance(signed_on, date):
         date_kind = "a date with a time" if isinstance(signed_on, datetime) else kind_of(signed_on)

@@ -305,6 +305,7 @@ def calibration_lines(
 
 
 def _exact_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+    """Yield the ready share of each slice and score band that has rows; synthetic sets only."""
     bands = calibration(table.labelled, coding)
     for i, text in enumerate(table.labelled.slices):
         for band, columns in bands.items():

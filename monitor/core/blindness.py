@@ -178,6 +178,7 @@ def _not_read(facts: Facts) -> Iterator[Reason]:
 
 
 def _behind(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if partitions of decisions lag so much that all windows wait for them."""
     newest = facts.newest
     if newest is None:
         return

@@ -171,6 +171,7 @@ class SyntheticRouter:
         return decisions.take(np.argsort(at + rng.exponential(MINUTE / 2, n), kind="stable"))
 
     def _values(self, n: int, rare: bool) -> Int64s:
+        """Draw the attribute values of ``n`` decisions, by number; the first has the rare value."""
         columns = [
             self._rng.choice(len(shares), n, p=list(shares.values()))
             for shares in ATTRIBUTES.values()

@@ -230,6 +230,7 @@ def _draw_history(  # noqa: PLR0917 - what is drawn, and what is said of it
     label: str,
     unit: str = "days",
 ) -> Markup:
+    """Return the chart of values over time, with limits and marks; empty without intervals."""
     if not any(point.interval for point in drawn):
         return Markup("")
     times = [point.at for point in drawn]
@@ -254,6 +255,7 @@ def _runs_with_interval(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
 
 
 def _band(run: Sequence[_Drawn], x: Axis, y: Axis) -> Iterator[str]:
+    """Yield the SVG of a run of points: band of their intervals, line and dots of their values."""
     edges = [(x(point.at), *map(y, point.interval)) for point in run if point.interval]
     if len(edges) == 1:  # alone, a band would have no width
         x_at, low, high = edges[0]

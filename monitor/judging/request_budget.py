@@ -120,6 +120,7 @@ class RequestBudget:
         return self._spent
 
     def _read(self) -> _Spent:
+        """Return what was spent today; nothing if there is no file."""
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
             return _Spent(str(record["day"]), int(record["requests"]), int(record["tokens"]))
@@ -132,6 +133,7 @@ class RequestBudget:
             ) from None
 
     def _write(self, spent: _Spent) -> None:
+        """Record what is spent, safe against a crash; nothing is asked if this fails."""
         text = json.dumps({"day": spent.day, "requests": spent.requests, "tokens": spent.tokens})
         new = self.path.with_suffix(".new")
         try:

@@ -145,6 +145,7 @@ class Worker:
         return output, judged(output, self.judge, self.prompt, self.plan.rules, self.now)
 
     def _write(self, results: Sequence[Result]) -> None:
+        """Write the judgements to their topic and, if audits are drawn, decisions to theirs."""
         self.stream.write((_key(judgement), encode(judgement)) for _, judgement in results)
         if self.plan.audit_p is None:
             return

@@ -223,6 +223,7 @@ class HttpRouter:
         self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
+        """Send one signed request, without retries; return the answer or how it failed."""
         headers = signed_headers(content, self._clock.now() // SECOND, self._access.key)
         answer = self._pool.request(
             "POST",
@@ -242,6 +243,7 @@ class HttpRouter:
             answer.close()  # an answer read to its end has given its connection back already
 
     def _status_failure(self, answer: urllib3.BaseHTTPResponse) -> Failure:
+        """Return the failure behind an HTTP status, with the wait that a busy router asks for."""
         status = answer.status
         if status in BUSY:
             wait = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())

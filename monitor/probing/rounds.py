@@ -310,6 +310,10 @@ class Runner:
     def _close_pair(
         self, items: Sequence[Item], answered: list[Answered], outcome: Round, watcher: Watcher
     ) -> None:
+        """Count a pair as complete, incomplete or mixed, and publish its answers unless mixed.
+
+        Mixed: versions of the router changed within the pair.
+        """
         if len({sent.answer.versions for sent in answered}) > 1:
             outcome.mixed += 1
             watcher.mixed(items[0].pair)

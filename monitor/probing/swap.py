@@ -91,6 +91,7 @@ def _read_lines(path: Path) -> Iterator[bytes]:
 
 
 def _parse_trace(line: bytes, where: str) -> Trace:
+    """Return one line of traces, checked; errors say where but never repeat its text."""
     try:
         trace = _decoder.decode(line)
     except msgspec.ValidationError as error:

@@ -31,6 +31,7 @@ def use_cases(report: WeeklyReport) -> Section:
 
 
 def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what a contract says: limits, roles, own limits and needed support."""
     yield "contract version", contract.version
     yield "owner", contract.owner
     for metric in limited(contract):
@@ -44,6 +45,7 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
 
 
 def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what the settings now say of a contract: reason, trade-off."""
     if facts is None:
         yield "in the settings", "this contract is not there any more"
         return

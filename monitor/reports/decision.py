@@ -103,6 +103,7 @@ def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
 
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
+    """Yield what the decision of a week rests on, each met, broken or not measured."""
     for table, window in of_release(release):
         judged = list(judged_in(table, window))
         yield _limits(table.contract, judged)
@@ -134,6 +135,7 @@ def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
 
 
 def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    """Return the requirement that every check of a contract is decided."""
     name = f"{contract}: every check is decided"
     checked = [judged for judged in judged_cells if judged.check]
     if not checked:
@@ -160,6 +162,7 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 
 def _breaches(release: Release) -> Requirement:
+    """Return the requirement that every breach of the week is closed."""
     name = "every breach of the week has an outcome"
     not_closed = [
         f"incident {incident.id}, {slice_name(incident.slice)}: {TERMS[incident.metric].name}"

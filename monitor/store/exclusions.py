@@ -209,6 +209,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _require_version(connection: sa.Connection, text: str) -> None:
+    """Raise an error that lists the counted versions, unless ``text`` is one of them."""
     versions = (
         connection.execute(sa.select(version.c.text).order_by(version.c.text)).scalars().all()
     )

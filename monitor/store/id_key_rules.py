@@ -136,6 +136,7 @@ def _refuse_changed(stored: KeyMark, wanted: KeyMark, read_to: int) -> None:
 
 
 def _refuse_new(wanted: KeyMark, stored: Sequence[KeyMark], read_to: int) -> None:
+    """Raise an error if a new key is known by another id, or starts too early for its store."""
     for mark in stored:
         if mark.fingerprint == wanted.fingerprint:
             raise StoreError(

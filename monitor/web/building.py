@@ -235,6 +235,7 @@ def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
 
 
 def _at_fault(labels: LabelsAtFault) -> str:
+    """Return the sentence about a slice whose labels are missing, too few or too many."""
     hidden = labels.slice == WITHHELD
     slice_ = f"A hidden slice of {labels.group_by}" if hidden else slice_name(labels.slice)
     share = "" if labels.share is None else f" (about {100 * labels.share:.0f} %)"

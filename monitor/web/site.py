@@ -139,6 +139,7 @@ class Site:
         return building.moment(*numbered_snapshot, newest=view.as_of is None, now=self._now())
 
     def _overview(self, request: Request) -> Overview:
+        """Return the first page's content: a Snapshot or, before the first, the beginning."""
         view = _view(request)
         numbered_snapshot = self._numbered_snapshot(view)
         pipeline = self._published.pipeline()
@@ -180,6 +181,7 @@ class Site:
         return trends[key]
 
     def _slice(self, request: Request) -> SliceContent:
+        """Return a slice's page content: rates, history and its incidents."""
         view, numbered_snapshot = _view(request), self._required_snapshot(request)
         incidents = [
             incident
@@ -201,6 +203,7 @@ class Site:
         return numbered_snapshot
 
     def _history_of(self, snapshot: Snapshot, view: ViewSubject) -> HistoryContent:
+        """Return a slice's published history, up to the link's moment."""
         table, place = building.chosen_place(snapshot, view)
         key = SliceKey(
             contract=table.contract,
@@ -268,6 +271,7 @@ class Site:
         return self._html(self._pages.runbook(runbooks.to_html(text)))
 
     def _incident_html(self, incident: IncidentReport, request: Request, error: str = "") -> str:
+        """Return an incident's page, with the slice as it is now; ``error`` of a refused form."""
         newest = self._numbered_snapshot(ViewSubject())
         tables = newest[1].contracts if newest else ()
         table = next((table for table in tables if table.contract == incident.contract), None)
@@ -366,6 +370,7 @@ class Site:
 
         @wraps(make)
         def answered(request: Request) -> Response:
+            """Return the page, or one that says in words why there is none."""
             try:
                 return make(request)
             except LinkError as error:
@@ -387,6 +392,7 @@ def _as_text(make: Endpoint) -> Endpoint:
 
     @wraps(make)
     def answered(request: Request) -> Response:
+        """Return the answer, or the error as plain text."""
         try:
             return make(request)
         except LinkError as error:

@@ -62,6 +62,7 @@ def render(report: AuditReport) -> str:
 
 
 def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
+    """Yield name and cases of each suite: release, excluded pairs, flips, checks, supports."""
     numbers = Numbers(exact=report.synthetic and report.k == 1)
     yield "release", _requirement_cases(report.decision)
     if report.excluded:
@@ -118,6 +119,7 @@ def _withheld_axis_case(counts: FlipCounts) -> _Case:
 
 
 def _check_case(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
+    """Return a check as a test case: failed, skipped if nothing is decided, or passed."""
     name = f"{check.name} {_slice_text(check.slice)}"
     if check.against:
         name += f" against {_slice_text(check.against)}"
@@ -137,6 +139,7 @@ def _slice_text(text: str) -> str:
 
 
 def _check_message(check: Check, numbers: Numbers) -> str:
+    """Return a check in words: limit, point, interval and verdict."""
     write = CheckFormat.for_check(check.name, numbers)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
@@ -160,6 +163,7 @@ def _point_clause(check: Check, value: str) -> str:
 
 
 def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
+    """Return a check of support as a case; a missed one fails only where it ``decides``."""
     name = f"support {METRICS[check.metric]} {_slice_text(check.slice)}"
     if check.met:
         return _Case(name)
@@ -172,6 +176,7 @@ def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case
 
 
 def _suite(name: str, cases: list[_Case], report: AuditReport) -> ET.Element:
+    """Return a test suite as XML, with the properties of the audit and its notes as output."""
     suite = ET.Element(
         "testsuite", {"name": f"slicewatch.audit.{name}", "time": "0", **_totals(cases)}
     )

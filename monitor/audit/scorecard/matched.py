@@ -183,6 +183,11 @@ def _range_of_means(values: Floats) -> resampling.Statistic:
 
 
 def _largest_distance(chosen: Floats) -> resampling.Statistic:
+    """Return the statistic: largest total variation distance of the choices of two variants.
+
+    Args:
+        chosen: 1 where an item's variant chose a category, shape (items, variants, categories).
+    """
     items, variants, categories = chosen.shape
     pairs = list(combinations(range(variants), 2))
 

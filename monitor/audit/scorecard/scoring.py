@@ -74,6 +74,7 @@ def score_card(
 
 
 def _measure(dimension: Dimension, folder: Path) -> ScoredDimension:
+    """Score a dimension from its file of records; without a score it says why."""
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
     few = ""
@@ -185,6 +186,7 @@ class _Earlier:
 
     @classmethod
     def from_card(cls, scored: ScoredDimension, card: Scorecard) -> _Earlier:
+        """Compare a score with the same dimension of an earlier card, or say why it cannot be."""
         earlier = next(
             (dimension for dimension in card.dimensions if dimension.name == scored.name), None
         )
@@ -231,6 +233,7 @@ def _verdict(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVer
 
 
 def _verdict_within_limit(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVerdict:
+    """Return the verdict of a score that keeps its limit: its interval and baseline decide."""
     harm = MEASURES[scored.measure].harm
     worst = scored.low if scored.lower_is_worse else scored.high
     beyond = worst is not None and harm(worst) > harm(scored.limit or 0) + _EXACT

@@ -308,6 +308,7 @@ class ProbePairs:
         return self._pairs.setdefault(decision.pair, _Pair())
 
     def _compare(self, pair: _Pair) -> ComparedRound:
+        """Compare a pair's finished round, add its flips to the sums, and begin its next round."""
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference]
         self._excess -= _excess(pair)
@@ -387,6 +388,7 @@ def _spread(pair: _Pair) -> int:
 
 
 def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
+    """Return how a variant differs from the reference in one round; None if it does not."""
     reference_observed, variant_observed = reference.observed, variant.observed
     flip_stage = stage(reference_observed, variant_observed)
     if flip_stage is FlipStage.NO_OBSERVED_FLIP:

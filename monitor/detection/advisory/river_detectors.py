@@ -153,6 +153,7 @@ class ChangeDetectors:
         return ChangeDirection.UP if after > before else ChangeDirection.DOWN
 
     def _feed_cusum(self, labels: bytes) -> Iterator[None]:
+        """Feed labels to CUSUM; yield once for each alarm, after which it is tuned anew."""
         waiting, self._early = self._early + labels, b""
         while waiting:
             if self._cusum is None and len(waiting) < EARLY_LABELS:

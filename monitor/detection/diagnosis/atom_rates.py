@@ -145,6 +145,7 @@ def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
 
 
 def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
+    """Estimate hits by atom that audits stand for, and their variances, from labelled cohorts."""
     decisions, labelled, ready = (
         _sums_to_end([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")

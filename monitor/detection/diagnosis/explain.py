@@ -129,6 +129,7 @@ class _Gap:
 
     @classmethod
     def for_stream(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
+        """Return which atoms are the worse and the better side of a stream."""
         rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
         sides = {text: candidates.atoms(row) for text, row in rows.items()}
         no_atoms = np.zeros(atoms, bool)

@@ -216,6 +216,7 @@ class GroupTests:
     # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
+        """Begin a day: bet the finished one, learn its rates, and take the plans made ahead."""
         if self.day is not None and self.today is not None and day != self.day:
             self._plans_of_day()
             self._bet_gaps(np.all(self._decisions_since_bet() > 0, axis=0))
@@ -339,6 +340,7 @@ class GroupTests:
         return _label_requests(decisions, labelled, asked, past.layout)
 
     def _bet_levels(self, counts: Floats) -> None:
+        """Bet one hour's counts against each limit of a level; slices without labels sit out."""
         if not self.levels:
             return
         enough = self._responses.enough & self._requests.as_stated
@@ -442,6 +444,7 @@ class GroupTests:
             gaps.hourly.restore(_hourly_name(name), arrays, (known_rows, rows[known_rows]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        """Restore the rates learned, and today's counts if slices and gaps are the same."""
         if not self.labels:
             self.day, self.divisor = facts["day"], max(self.cluster_size, facts.get("divisor", 1))
             return

@@ -273,6 +273,7 @@ class PageTests:
     def _contract(
         self, contract: Contract, hour: int, use_case: WatchedUseCase, cluster_size: float
     ) -> dict[Stream, float]:
+        """Pass an hour to all tests of a contract; return the log e of streams that crossed."""
         self.rates[contract.name] = use_case.rates
         layout = Layout.for_rates(use_case.rates, self.settings.coding)
         crossed: dict[Stream, float] = {}

@@ -76,6 +76,7 @@ def _numbers(row: SliceRow) -> tuple[float, float, float] | None:
 
 
 def _lines(report: WeeklyReport) -> Iterator[CriteriaLine]:
+    """Yield each slice's rates, and the FPR that equal TPR and equal precision would force."""
     for contract, window in report.windows():
         total_numbers = _numbers(total_place(contract, window).row)
         total_precision = None if total_numbers is None else precision(*total_numbers)

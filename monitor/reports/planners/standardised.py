@@ -81,6 +81,7 @@ def _crossed_attribute(group: GroupTable, pair: GroupTable) -> str:
 def _lines(
     contract: ContractTable, group: GroupTable, pair: GroupTable
 ) -> Iterator[StandardisedLine]:
+    """Yield gaps as if slice and reference had the same mix of the other attribute."""
     over = _crossed_attribute(group, pair)
     metrics = [
         limited_metric for limited_metric in _METRICS if limited_metric in limited(contract)

@@ -84,6 +84,7 @@ def _prune_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
 
 
 def _prune_release(release: Release, gone: Forgotten) -> Release:
+    """Return a Release without groups, rows and incidents that name what is forgotten."""
     return replace(
         release,
         contracts=tuple(_prune_table(table, gone) for table in release.contracts),
@@ -105,6 +106,7 @@ def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> Rel
 
 
 def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
+    """Return a contract without groups, incidents and limits that name what is forgotten."""
     windows = tuple(
         replace(
             window,
@@ -150,6 +152,7 @@ def _prune_row(row: SliceRow, gone: Forgotten) -> SliceRow:
 
 
 def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgotten) -> None:
+    """Remove what is forgotten from a stored contract; delete it if it is about nothing else."""
     this_contract = sa.and_(contract.c.name == row.name, contract.c.version == row.version)
     numbers, record = json.loads(row.numbers), json.loads(row.record)
     if any(gone.slice(f"{name}={value}") for name, value in numbers["where"].items()):

@@ -338,6 +338,7 @@ def _write_cohorts(
     cohorts: Sequence[FrozenCohort],
     consumed_at: int,
 ) -> None:
+    """Insert consumed hours, each with its counts, into ``table``."""
     rows = [
         {
             "hour": frozen.hour,

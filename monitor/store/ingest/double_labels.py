@@ -91,6 +91,7 @@ def _add(row: Int64s, pair: tuple[Review, ...], sign: int, retracted: bool) -> N
 
 
 def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tuple[Review, ...]]:
+    """Return the stored reviews, none to two, of these decisions."""
     pairs: dict[Key, tuple[Review, ...]] = {}
     for head, parameters in bulk.with_keys(connection, double_label, _KEY, sorted(decisions)):
         query = (
@@ -104,6 +105,7 @@ def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tu
 
 
 def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]]) -> None:
+    """Insert or replace the reviews of these decisions, at most two of each."""
     if not changed:
         return
     keys = sorted(changed)

@@ -249,6 +249,7 @@ def _trends(contract: str, window: str, metric: Metric) -> sa.Select[Any]:
 
 
 def _point(row: sa.Row[Any]) -> HistoryPoint:
+    """Return a day of a slice's history from its row."""
     return HistoryPoint(
         day=row.day,
         ends_at=_aware(row.ends_at),
@@ -266,6 +267,7 @@ def _aware(at: datetime | None) -> datetime | None:
 
 
 def _topic(name: str, statuses: Sequence[ShardStatus]) -> TopicFacts:
+    """Return what pages say of a topic; the number of events is rounded up."""
     statuses_of_topic = [status for status in statuses if status.shard.topic == name]
     return TopicFacts(
         name,

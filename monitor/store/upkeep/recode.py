@@ -115,6 +115,7 @@ def _atom_within(text: str, kept: Coding) -> str:
 
 
 def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
+    """Add the counts of cells that are merged to their new cells, and delete the old ones."""
     for table in (counts,):
         name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
         panes = ", ".join(keys)

@@ -252,6 +252,7 @@ def _moment(micros: int | None) -> datetime | None:
 
 
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
+    """Yield a sentence for each parked partition and for offsets or events that do not add up."""
     for shard in shards:
         if shard.parked is not None and shard.retired_at is None:
             yield f"{shard.shard} is parked: {shard.parked}"
@@ -264,6 +265,7 @@ def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
 
 
 def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
+    """Yield the report of each partition, with the number of deltas that wait to be folded."""
     # Cursors are read first, so that deltas folded meanwhile never make a negative count.
     cursors = {
         Shard(row.topic, row.part): row.seq for row in connection.execute(sa.select(fold_cursor))
@@ -280,6 +282,7 @@ def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
 
 
 def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport:
+    """Return a partition's status as a report; ``waiting`` deltas are not yet folded."""
     has_times = newest is not None and status.watermark is not None
     return ShardReport(
         topic=status.shard.topic,
@@ -368,6 +371,7 @@ def _contracts(connection: sa.Connection) -> Iterator[ContractReport]:
 
 
 def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
+    """Yield each stored ``db resume-from``, oldest first."""
     for row in connection.execute(sa.select(resumption).order_by(resumption.c.resumed_at)):
         yield ResumptionReport(
             topic=row.topic,
@@ -382,6 +386,7 @@ def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
 
 
 def _exclusions(connection: sa.Connection) -> Iterator[ExclusionReport]:
+    """Yield the exclusions that are not lifted."""
     for excluded in read_exclusions(connection):
         if excluded.lifted_at is None:
             yield ExclusionReport(
