@@ -91,6 +91,7 @@ class BiasResults:
 
 
 def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:
+    """Return the batch without these rows."""
     kept = [row for row in range(len(records.offsets)) if row not in rows]
     return RecordBatch(
         records.shard,

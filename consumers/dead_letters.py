@@ -161,6 +161,7 @@ class DeadLetterBuffer:
             self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
 
     def _hash(self, offset: int) -> str:
+        """Return the keyed hash of the message at an offset; empty for a tombstone."""
         payload_hash = self._hashes.get(offset)
         if payload_hash is None:
             if not self._values:

@@ -215,6 +215,7 @@ class DuplicateFilter:
             self._span(number).add(keys[rows], minutes[rows])
 
     def _span(self, number: int) -> _Span:
+        """Return the span of this number, made if absent; the newest one before is closed."""
         if number != self._newest and self._newest in self._spans:
             self._spans[self._newest].close()
         self._newest = number

@@ -202,6 +202,7 @@ class Ingest:
         self._progress(self._events - before)
 
     def _poll(self, timeout: float) -> Polled:
+        """Poll the source; after a loss of data, store what came before and park the shard."""
         try:
             return self.source.poll(timeout)
         except DataLossError as error:
@@ -427,6 +428,7 @@ class Ingest:
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
     def _report_cardinality(self) -> None:
+        """Report how many values are unlisted; a new day begins a new count."""
         coder, today = self.codecs.coder, self._clock.now() // DAY
         if today != self._day:
             self._day = today
@@ -456,6 +458,7 @@ class Ingest:
             self._own.claim_anew(missing_topics)
 
     def _throttle(self) -> None:
+        """Pause shards that run ahead of the others, or all while a flush is to be repeated."""
         horizon = self.codecs.clock.horizon
         wanted = paused_shards(self.states.values(), horizon, self._reconciler.peers)
         if self._retry.waits:

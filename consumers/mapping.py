@@ -190,6 +190,7 @@ def _mapped_fields(section: EventMappingSettings) -> list[str]:
 
 
 def _at(content: Any, path: tuple[str, ...]) -> Any:
+    """Return what is at a path of names and list indices; ABSENT if it leads nowhere."""
     for step in path:
         if isinstance(content, dict):
             content = content.get(step, ABSENT)

@@ -139,6 +139,7 @@ class Ownership:
         return offset
 
     def _state(self, claim: Claim, offset: int) -> ShardState:
+        """Return the state of a claimed shard, with its stored duplicate keys."""
         is_decisions = claim.shard.topic == self._policy.decisions_topic
         state = ShardState.from_claim(claim, self._codecs, is_decisions, offset)
         if state.filter is not None and claim.max_decided_at is not None:
@@ -208,6 +209,7 @@ class Ownership:
         self._store.park(claim.shard, claim.epoch, str(error))
 
     def _hold(self, claim: Claim, reason: str) -> None:
+        """Park a shard: it is not read until somebody resumes it."""
         shard = claim.shard
         log.error("data loss, shard is parked: %s", reason, extra={"shard": str(shard)})
         self.states.pop(shard, None)

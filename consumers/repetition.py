@@ -60,6 +60,7 @@ class RepetitionBlock:
         return ended_days
 
     def _end(self) -> list[Repetition]:
+        """Empty the block; return what it tells of repeated requests, if it could be tested."""
         rows, day = self._rows, self.day
         self._rows, self._size, self.halvings = [], 0, 0
         if day is None or not rows:

@@ -285,6 +285,7 @@ class ShardState:
     def _decoded(
         self, records: RecordBatch, now: int
     ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels, list[BiasScore]]:
+        """Decode a batch; return its dead letters, events and results of bias evaluations."""
         dead_letters = DeadLetterBuffer(records, self.codecs.hasher)
         if self.codecs.wire is not None:
             records = self.codecs.wire.as_json(records, dead_letters)
@@ -302,6 +303,7 @@ class ShardState:
         self.next_offset = records.offsets[-1] + 1
 
     def _count_dead_letters(self, dead_letters: DeadLetterBuffer) -> None:
+        """Count dead letters, and keep at most MAX_DEAD_LETTERS of them in a flush."""
         storable = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
         self._dead_letters.extend(storable)
         self._noticed.unreadable.update(dead_letters.by_field)
@@ -426,6 +428,7 @@ class ShardState:
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
     ) -> None:
+        """Count label requests by route, and those of copies."""
         for counts, rows in (
             (self.tallies.requested, requested),
             (self.tallies.repeated, requested & ~fresh),

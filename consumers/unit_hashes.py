@@ -76,6 +76,7 @@ class UnitHasher:
         return hashes
 
     def _of_group(self, group: int) -> _HashesOfDay:
+        """Return the memory of hashes for one key and day, made if absent."""
         if group not in self._days:
             if len(self._days) >= _MAX_GROUPS:
                 self._days.clear()

@@ -287,6 +287,7 @@ def kafka_source(settings: Settings) -> RecordSource:
 
 
 def _rdkafka_source() -> type[RdkafkaSource]:
+    """Return the source class of librdkafka; an error if its package is not installed."""
     try:
         from consumers.sources.librdkafka_source import RdkafkaSource  # noqa: PLC0415 - optional
     except ImportError as error:

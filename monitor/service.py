@@ -249,6 +249,7 @@ class Service:
         return thread
 
     def _guarded(self, target: Callable[[], None]) -> None:
+        """Run a part's thread; whatever ends it ends the service, and a failure is kept."""
         try:
             target()
         except BaseException as error:
@@ -267,6 +268,7 @@ class Service:
             inbox.look()
 
     def _begin(self) -> None:
+        """Prepare the store for this service, and log what changed since the last start."""
         try:
             changes = composition.begin_service(self.settings, self.engine, self._clock)
         except BaseException:
@@ -278,6 +280,7 @@ class Service:
     # Evaluate and publish
 
     def _evaluate_forever(self) -> None:
+        """Evaluate once in each cycle until ingest has ended, and once more after it."""
         interval = self.settings.evaluate.cycle / SECOND
         try:
             self.evaluate_once()
@@ -318,6 +321,7 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
+        """Publish the newest Snapshot, confirmed ``age`` seconds ago, to the exporter."""
         newest = self._unseen_snapshot()
         if newest is not None:
             self._seen, snapshot = newest
@@ -392,6 +396,7 @@ class Service:
         ]
 
     def _evaluator_behind(self) -> Iterator[str]:
+        """Yield why this process does not evaluate: lost files, or an overdue cycle."""
         if self._lost:
             yield "files of the database were removed or replaced, and nothing is written any more"
         idle = self._clock.monotonic() - self._evaluated
@@ -402,6 +407,7 @@ class Service:
             )
 
     def _clean(self) -> None:
+        """Apply the retention if it is due."""
         now = self._clock.now()
         if now - self._cleaned >= RETENTION_EVERY:
             self._cleaned = now

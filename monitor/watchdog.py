@@ -55,6 +55,7 @@ class Watchdog:
         self._reported = state, stuck
 
     def _access_error(self) -> str | None:
+        """Return why the broker refuses us; None if it does not."""
         try:
             composition.check_access(self._settings)
         except AccessError as error:

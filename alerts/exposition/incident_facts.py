@@ -143,6 +143,7 @@ def _sides(
     rate: ShownRate | None,
     gap: ShownGap | None,
 ) -> Iterator[SideRate]:
+    """Yield the published rates that an incident compares: slice, and reference if there is one."""
     if rate is None:
         return
     yield _side("slice", incident.slice, rate)

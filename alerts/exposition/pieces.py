@@ -62,6 +62,7 @@ class Press:
         return self._heads[family]
 
     def _part(self, name: Hashable, blocks: Sequence[Blocks]) -> _Pieces:
+        """Return a part's lines by family; the same pieces if no block has changed."""
         last_blocks, pieces = self._known.get(name, ((), {}))
         if len(last_blocks) == len(blocks) and all(map(is_, last_blocks, blocks)):
             return pieces

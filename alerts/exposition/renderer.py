@@ -316,6 +316,7 @@ def _size(families: _Families) -> int:
 
 
 def _within_budget(families: _Families, max_series: int) -> _Families:
+    """Return the families that fit; whole tiers are left out until they do."""
     remaining = families
     for tier in sorted({family.tier for family in families if family.tier}):
         if _size(remaining) <= max_series:

@@ -100,6 +100,7 @@ class AccessLog:
         _write(lines)
 
     def _tally(self, key: _Key) -> tuple[_Key, _Tally]:
+        """Return the tally of a reader and path; beyond MAX_TALLIES readers share one."""
         if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
             key = key._replace(reader=OTHERS)
         if key not in self._tallies:

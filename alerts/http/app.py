@@ -144,6 +144,7 @@ class Guarded:
         return None
 
     async def _read_form(self, request: Request, admission: Admission) -> None:
+        """Check who sends a form and from where, and read its fields."""
         if not admission.responds:
             raise HTTPException(HTTPStatus.FORBIDDEN)
         self._access.check_actor(request, admission)
@@ -163,6 +164,7 @@ class Received(Guarded):
         self._batches = 0
 
     async def _answer(self, request: Request, send: Send) -> None:
+        """Answer a batch, and count it as long as it takes."""
         self._batches += 1
         try:
             await super()._answer(request, send)

@@ -121,6 +121,7 @@ class HealthEndpoints:
         return _yes_or_no(self._health.started())
 
     def _ready(self, _: Request) -> Response:
+        """Answer 200 if ready, else 503 with the reason; log each change."""
         ready, reason = self._health.ready()
         reason = "" if ready else reason
         if reason != self._why_not_ready:

@@ -123,6 +123,7 @@ class _Encoder:
         return out.getvalue()
 
     def _prepare(self, message: Message) -> tuple[bytes, Any]:
+        """Return the header and parsed schema of a kind of event, and keep both."""
         from fastavro import parse_schema  # noqa: PLC0415 - only where it is used
 
         schema, subject = SCHEMAS[message.kind], f"{self._topics.of(message)}-value"

@@ -136,6 +136,7 @@ def message_of(kind: Kind, fields: Mapping[str, object]) -> Message:
 
 
 def _key_of_decision(value: bytes) -> bytes:
+    """Return the message key of an encoded decision; an error if its versions do not fit."""
     event = _decode_decision(value)
     versions = msgspec.structs.astuple(event.versions or Versions())
     if any(text is not None and text.endswith("\n") for text in versions):

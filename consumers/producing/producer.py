@@ -241,6 +241,7 @@ class _Lane:
         self._abandoned.set()
 
     def _start(self) -> None:
+        """Start the thread that sends, at the first event."""
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="slicewatch", daemon=True)
@@ -250,6 +251,7 @@ class _Lane:
     # On the thread
 
     def _run(self) -> None:
+        """Send batches until the producer closes."""
         sender = _Sender(self._connect, self.buffer, self._abandoned)
         while batch := self.buffer.take(BATCH):
             sender.send(batch)

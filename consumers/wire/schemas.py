@@ -166,6 +166,7 @@ class WriterSchemas:
         return True
 
     def _failed(self, why: str) -> None:
+        """Note that the registry failed; the pause before the next question doubles."""
         now = self._monotonic()
         self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
         self._next = now + self._pause

@@ -322,6 +322,7 @@ def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -
 
 
 def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
+    """Yield a check of a slice's TPR and FPR against the contract's levels, where it has any."""
     for name, metric, limit in (
         ("min_tpr", Metric.TPR, limits.min_tpr),
         ("max_fpr", Metric.FPR, limits.max_fpr),
@@ -332,6 +333,7 @@ def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Che
 
 
 def _baseline_level_checks(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
+    """Yield two checks: TPR not below the baseline's, FPR not above it."""
     for name, metric in (
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
@@ -439,6 +441,7 @@ def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
 
 
 def _rate_fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
+    """Return a rate as a fraction, with ``exact`` of its counts; None if there is no value."""
     if rate is None or rate.value is None:
         return None
     if exact:

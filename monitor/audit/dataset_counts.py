@@ -130,6 +130,7 @@ def _target(path: Path, line: int, header: Iterable[str], cells: Mapping[str, st
 
 
 def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None:
+    """Raise an error if two lines have the same values and label."""
     first_lines: dict[tuple[object, ...], int] = {}
     for line, combination in lines:
         first_line = first_lines.setdefault((*combination.values.values(), combination.ready), line)
@@ -139,6 +140,7 @@ def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None
 
 
 def _with_shares(path: Path, combinations: Sequence[Combination]) -> list[Combination]:
+    """Return the rows with targets that sum to 1; an error unless they sum to 1 or 100."""
     total = sum(row.target or 0 for row in combinations)
     # Shares are written with two or three digits: thirds add up to 0.999.
     if not (isclose(total, 1, abs_tol=0.005) or isclose(total, 100, abs_tol=0.5)):

@@ -198,6 +198,7 @@ def _flip_direction(flip: Compared) -> FlipDirection:
 
 
 def _direction_counts(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
+    """Count flips by direction; each number is shown or hidden."""
     return {
         way: _shown_number(
             [flip for flip in flips if _flip_direction(flip) is way], flips, precision

@@ -72,6 +72,7 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
 
 
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
+    """Yield each pair that cannot be compared, with all reasons."""
     pairs = by_pair(probe_set.items, lambda item: item)
     variants = _variants_by_axis(pairs.values())
     decided_rows = by_pair(rows, lambda row: row.item)
@@ -84,6 +85,7 @@ def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
 def _faults(
     probe_set: ProbeSet, items: Sequence[Item], variants: Mapping[str, frozenset[str]]
 ) -> Iterator[str]:
+    """Yield why items of the set do not make a pair."""
     yield from _variant_faults(items, variants, names_shown=probe_set.synthetic)
     yield from _reviewer_faults(items)
     for name, fixed_value in _FIXED.items():
@@ -125,6 +127,7 @@ def _nothing_varied(items: Iterable[Item]) -> bool:
 
 
 def _reviewer_faults(items: Sequence[Item]) -> Iterator[str]:
+    """Yield what reviewers have not stated or not agreed on."""
     if any(item.expected_ready is None for item in items):
         yield f"{EXPECTED} is missing: have reviewers state it"
     answers = {item.reviewers_agree for item in items}
@@ -135,6 +138,7 @@ def _reviewer_faults(items: Sequence[Item]) -> Iterator[str]:
 
 
 def _router_faults(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield which versions of the router differ within a pair, or from the reviewed policy."""
     if any(row.versions.policy != row.item.policy for row in rows):
         yield (
             "versions.policy is not the policy that reviewers judged under: run the router "

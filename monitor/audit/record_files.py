@@ -271,6 +271,7 @@ def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]
 def _csv_body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line number and non-empty cells of each row; an error if their number is wrong."""
     for line, row in rows:
         if len(row) != len(header):
             text = f"cells: {len(row)}, columns: {len(header)}; check commas and quotes"
@@ -319,6 +320,7 @@ class _RepeatedKeyError(ValueError):
 
 
 def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; an error if a name is in it twice."""
     value: dict[str, object] = {}
     for name, field in pairs:
         if name in value:

@@ -189,6 +189,7 @@ def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
 
 
 def _check_doubles(path: Path, rows: Iterable[tuple[int, SetFields]]) -> None:
+    """Raise an error if two rows are of the same variant and pair."""
     first_lines: dict[tuple[str, str], int] = {}
     for line, fields in rows:
         first_line = first_lines.setdefault((fields.pair_id, fields.variant), line)
@@ -214,6 +215,7 @@ def _item(fields: SetFields) -> Item:
 
 
 def _row(line: int, fields: ResultFields) -> Row:
+    """Return a row of results; a route that is not stated follows from score and threshold."""
     score, threshold, passed = fields.judge_score, fields.threshold, fields.evidence_passed
     route = Route[fields.route.upper()] if fields.route else route_of(score, threshold, passed)
     return Row(

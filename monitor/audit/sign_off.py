@@ -170,6 +170,7 @@ def _signature(
 
 
 def _check_known(path: Path, name: str, allowed: Collection[str], table: str = "") -> None:
+    """Raise an error with the nearest known key, unless ``name`` is allowed."""
     if name not in allowed:
         near = get_close_matches(name.lower()[:64], allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -205,6 +206,7 @@ def _threshold(path: Path, head: Mapping[str, object]) -> float:
 
 
 def _results(path: Path, head: Mapping[str, object]) -> str:
+    """Return the hash of the results that were signed; an error without one."""
     if _RESULTS not in head:
         text = (
             "is missing; it was signed for an earlier version of slicewatch, which did not bind the"

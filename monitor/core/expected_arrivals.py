@@ -178,6 +178,7 @@ class _Silence:
         return steady > 0 and steady >= self._weeks - (self._weeks > 2)  # noqa: PLR2004
 
     def _overdue_if_steady(self) -> MissingDecisions | None:
+        """Return the alarm for a router without long pauses; None while silence is no sign."""
         if self._hides(self._present - STEADY_SILENCE, STEADY_SILENCE):
             return None
         minutes = max(1, min(self._longest_pauses)) * SLOT // MINUTE
@@ -322,6 +323,7 @@ class _Silence:
     # Words
 
     def _due_text(self, earliest: int, latest: int) -> str:
+        """Say when decisions were due by the days before, and since when none has come."""
         since, first, last = self._at(0), self._at(earliest), self._at(latest + 1)
         days = (first.date() - since.date()).days
         day = "" if days == 0 else f"{since:%A} " if days < 7 else f"{since:%Y-%m-%d} "  # noqa: PLR2004

@@ -259,6 +259,7 @@ class Demo:
         )
 
     def _rate(self, seconds: float, events: int) -> float:
+        """Return the events per second in the last RATE_SECONDS; 0.0 at first."""
         self._lately.append((seconds, events))
         while self._lately[0][0] < seconds - RATE_SECONDS:
             self._lately.popleft()

@@ -319,6 +319,7 @@ def _rate_in_words(band: Band) -> str:
 
 
 def _calibration_mark(band: Band, middle: float, step: float, y: Axis) -> Iterator[str]:
+    """Yield the SVG of a score band: interval and dot, or a hatched bar if hidden."""
     rate = band.rate
     if rate is None or rate.lower is None or rate.upper is None:
         edges = svg.short(middle - step * 0.3), svg.short(middle + step * 0.3)

@@ -112,6 +112,7 @@ class RequestBudget:
         return of_tokens or spent.requests >= limits.requests_per_day
 
     def _spent_today(self) -> _Spent:
+        """Return what was spent today, read once from the file; nothing on a new day."""
         today = self.today()
         if self._spent is None:
             self._spent = self._read()

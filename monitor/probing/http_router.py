@@ -119,6 +119,7 @@ class _DeadlineReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
+        """Read what comes before the deadline; after it raise a TimeoutError."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -256,6 +257,7 @@ class HttpRouter:
 
 
 def _read_limited(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
+    """Return the answer, or a failure if it has more than LARGEST_ANSWER bytes."""
     content = b""
     while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
         content += piece

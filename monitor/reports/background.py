@@ -130,6 +130,7 @@ def lost(report: WeeklyReport) -> Section:
 def _faults(
     report: WeeklyReport, part_table: WindowTable | GroupTable
 ) -> Iterator[tuple[str, str]]:
+    """Yield the spans of a table in which events are lost or left out."""
     for period in periods(part_table):
         span = f"{report.moment(period.start)} to {report.moment(period.end)}"
         if period.data_lost:

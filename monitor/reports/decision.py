@@ -126,6 +126,7 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
 
 
 def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    """Return the requirement that every limit of a contract is kept."""
     broken = [
         breach_text(judged.place.row.slice, judged.cell) for judged in judged_cells if judged.failed
     ]
@@ -153,6 +154,7 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:
+    """Return the requirement that labels are released up to a day before the week's end."""
     name = f"{table.contract}: the labels of the week are released"
     if window.labelled is None or window.decisions is None:
         return Requirement(name, Finding.NOT_MEASURED, "No labels of the week are released yet.")

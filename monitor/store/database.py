@@ -326,6 +326,7 @@ def migrate(engine: sa.Engine) -> None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
+    """Bring the schema to the newest revision."""
     from alembic import command  # noqa: PLC0415 - slow to load, see _revisions
     from alembic.config import Config  # noqa: PLC0415
 

@@ -160,6 +160,7 @@ def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
 
 
 def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpan]:
+    """Yield the spans to leave out: the declared one, or its hours with the declared version."""
     if declared.version is None:
         yield declared.span
         return

@@ -203,6 +203,7 @@ def _make_own(connection: sa.Connection) -> IdKey:
 
 
 def _delete_own(connection: sa.Connection) -> None:
+    """Delete the store's own key, so that its bytes are gone from the file too."""
     on_file = connection.dialect.name == "sqlite"
     if on_file:  # else the bytes of a deleted row stay until others need their place
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -126,6 +126,7 @@ def overview(
 
 
 def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
+    """Return the contract that a link names, or all; a LinkError if there is no such one."""
     if not view.contract:
         return list(snapshot.contracts)
     chosen_tables = [table for table in snapshot.contracts if table.contract == view.contract]

@@ -227,6 +227,7 @@ class Site:
         return self._incident_of(str(request.path_params["number"]))
 
     def _incident_of(self, number: str) -> IncidentReport:
+        """Return the incident of this number; an error if there is none."""
         incident = None
         if _NUMBER.fullmatch(number):
             incident = self._published.incident(int(number), self._now())
@@ -300,6 +301,7 @@ class Site:
     def _html(
         self, body: str, status: HTTPStatus = HTTPStatus.OK, *, policy: str | None = None
     ) -> Response:
+        """Return a page as a response, with the headers that protect it."""
         headers = {
             "Content-Security-Policy": policy or self._pages.policy,
             "Referrer-Policy": "same-origin",  # without it a form has no origin to be checked

@@ -193,6 +193,7 @@ def _changes(card: Scorecard) -> AuditSection:
 
 
 def _change(change: ScoreChange | None, dimension: ScoredDimension) -> str:
+    """Return an earlier score and the present one in words: worse, better or as it was."""
     if change is None or dimension.score is None:
         return NOTHING
     by = change.worse_by

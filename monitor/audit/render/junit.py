@@ -82,6 +82,7 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
 
 
 def _requirement_cases(decision: ReleaseDecision | None) -> Iterator[_Case]:
+    """Yield a case for each requirement of a release; one error if nothing was decided."""
     if decision is None:
         yield _Case("decision", _ERROR, "excluded", "pairs are excluded: no decision is made")
         return
@@ -153,6 +154,7 @@ def _check_message(check: Check, numbers: Numbers) -> str:
 
 
 def _point_clause(check: Check, value: str) -> str:
+    """Return what the point of a check says, with the side that is worse off."""
     if check.value is None:
         return "the point is withheld, or there is none"
     if check.worse_off:

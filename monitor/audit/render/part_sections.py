@@ -260,6 +260,7 @@ def _role(line: Check) -> str:
 
 
 def _worse_off(line: Check) -> str:
+    """Return a second line that says which side is worse off; empty if neither."""
     if not line.worse_off:
         return ""
     if line.worse_off == line.slice:
@@ -270,6 +271,7 @@ def _worse_off(line: Check) -> str:
 
 
 def _against(line: Check, numbers: Numbers) -> str:
+    """Return a second line with the reference, and a note if the pairs differ."""
     if not line.against:
         return ""
     pairs_note = (

@@ -174,6 +174,8 @@ def _largest_move(shares: Floats, variants: Sequence[str], categories: Sequence[
 
 
 def _range_of_means(values: Floats) -> resampling.Statistic:
+    """Return the statistic: largest difference between two columns' means."""
+
     def statistic(times: Floats) -> Floats:
         means = times @ values / len(values)
         spread: Floats = means.max(axis=1) - means.min(axis=1)

@@ -155,6 +155,7 @@ def _selected(records: Sequence[Selected]) -> _Rates:
 
 
 def _judged(records: Sequence[Judged], *, ready: bool) -> _Rates:
+    """Return selection rates by slice among records that are ready, or among the others."""
     noun = "records that are ready" if ready else "records that are not ready"
     outcomes = (
         (record.slice, record.selected if record.ready is ready else None) for record in records

@@ -186,6 +186,7 @@ class ContractWatch:
 
 
 def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: KeptParts) -> GroupDrift:
+    """Return the stored drift detectors of a group-by, or new ones."""
     fresh = GroupDrift.start(group, settings.coding, settings.cluster_size)
     return kept.read(
         f"{_DRIFT}/{name}/{group.name}",

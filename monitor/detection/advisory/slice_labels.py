@@ -318,6 +318,7 @@ class SliceLabels:
         return crossed
 
     def _record(self, row: int, fault: Fault, hour: int, share: float) -> None:
+        """Add an hour to the open episode of a fault, or begin an episode."""
         slice_fault = SliceFault(self.slices[row // _ROUTES], REVIEWED_ROUTES[row % _ROUTES], fault)
         episodes = self.episodes.setdefault(slice_fault, [])
         if not episodes or episodes[-1].ended is not None:

@@ -186,6 +186,7 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
 
 
 def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
+    """Return True if the bound on the stream's side shows that its limit is kept."""
     allowed = Tolerance.of_ratio if stream.kind is StreamKind.RATIO else Tolerance.of_gap
     lower_side, upper_side = allowed(stream.limit).sides_within(bounds)
     # A gap is above 0 where the slice is worse off, its ratio below 1.

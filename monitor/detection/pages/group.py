@@ -242,6 +242,7 @@ class GroupTests:
         return self._set_plans(self._plan()) if self._plans is None else self._plans
 
     def _set_plans(self, plans: _Plans) -> _Plans:
+        """Set a day's plans, and empty the hour's counts if the outcomes have other columns."""
         self._plans = plans
         shape = (2, len(self.slices), plans.outcomes.columns)
         if self.binned.shape != shape:

@@ -68,6 +68,7 @@ def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
 
 
 def _numbers(row: SliceRow) -> tuple[float, float, float] | None:
+    """Return TPR, FPR and ready rate of a row; None unless all are shown."""
     tpr, fpr, ready = (
         row.rates[metric].value if metric in row.rates else None
         for metric in (Metric.TPR, Metric.FPR, Metric.READY)

@@ -152,6 +152,7 @@ def _ranges(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Met
 
 
 def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
+    """Return the rate when these bands are served, as both ends; None without a denominator."""
     shares_by_metric = {
         Metric.SELECTION: shares.sum(axis=0),
         Metric.TPR: shares[0],

@@ -98,6 +98,7 @@ def _prune_release(release: Release, gone: Forgotten) -> Release:
 
 
 def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
+    """Return the incident, with its slice withheld if that is forgotten."""
     if incident.slice == WITHHELD or not (
         gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
     ):
@@ -128,6 +129,7 @@ def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
 
 
 def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
+    """Return the incident; without slice, values and diagnosis if the slice is forgotten."""
     inherited = tuple(text for text in incident.inherited if not gone.slice(text))
     kept = replace(incident, inherited=inherited)
     if incident.slice == WITHHELD or not (
@@ -139,6 +141,7 @@ def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
 
 
 def _prune_group(group: GroupTable, gone: Forgotten) -> GroupTable:
+    """Return a group-by without rows and spreads of forgotten slices."""
     return replace(
         group,
         rows=tuple(_prune_row(row, gone) for row in group.rows if not gone.slice(row.slice)),

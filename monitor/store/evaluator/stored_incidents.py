@@ -200,6 +200,7 @@ def _row(incident: Incident) -> dict[str, Any]:
 
 
 def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> None:
+    """Replace the stored streams of these incidents."""
     numbers = [incident.id for incident in written]
     connection.execute(sa.delete(incident_stream).where(incident_stream.c.incident.in_(numbers)))
     rows = [
@@ -326,6 +327,7 @@ def _add(
 
 
 def _require_standing(incident: Incident, acts: tuple[Act, ...], now: int) -> None:
+    """Raise an error if an incident is closed or resolved."""
     status = standing(incident, acts, now)
     if status.state is Stand.CLOSED:
         raise StoreError(f"incident {incident.id} was closed at {_moment(status.at)} already")

@@ -349,6 +349,7 @@ class IngestStore:
         return delays
 
     def _unknown(self, dictionary: Dictionary) -> Dictionary:
+        """Return the entries of the dictionary that this worker has not stored yet."""
         return Dictionary(
             {k: v for k, v in dictionary.atoms.items() if k not in self._known},
             {k: v for k, v in dictionary.versions.items() if k not in self._known},

@@ -407,6 +407,7 @@ def _start_waiting(
 
 
 def _stop_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
+    """Delete these labels from those that wait; return how many did."""
     columns: bulk.Columns = {
         "topic": [shard.topic] * len(labels),
         "part": [shard.partition] * len(labels),

@@ -173,6 +173,7 @@ class PublishedReader:
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
+        """Let one reader into the block; others wait, and a StoreError ends a long wait."""
         if not self._turn.acquire(timeout=_TURN_SECONDS):
             raise StoreError("the store is busy; try again in a moment")
         try:

@@ -306,6 +306,7 @@ def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport
 
 
 def _evaluator(connection: sa.Connection, length: int) -> EvaluatorReport | None:
+    """Return who holds the lease, until when, and its age in seconds; None if nobody has."""
     row = connection.execute(sa.select(lease).where(lease.c.role == ROLE)).one_or_none()
     if row is None:
         return None
@@ -339,6 +340,7 @@ def _estimate(connection: sa.Connection, name: str) -> int | None:
 
 
 def _hours(connection: sa.Connection, name: str) -> tuple[datetime | None, datetime | None]:
+    """Return the first and last hour of a table; None for an empty one."""
     # Two statements, for each of which SQLite looks at one end: for one it would scan the table.
     ends = [
         connection.execute(sa.text(f"SELECT {end}(hour) FROM {name}")).scalar()
