@@ -228,6 +228,7 @@ def _micros(moments: Sequence[datetime | int]) -> Int64s:
 
 
 def _seconds(moments: Sequence[datetime | int]) -> list[float]:
+    """Return times in seconds since 1970; integers are milliseconds."""
     try:
         return list(map(datetime.timestamp, moments))  # type: ignore[arg-type]
     except TypeError:  # some moment is a number; most producers send texts
@@ -371,6 +372,7 @@ class DecisionCodec:
     def _without_unsigned(
         self, codes: Int64s, probes: Mapping[int, ProbeDecision | Doubt]
     ) -> Int64s:
+        """Code probes without a valid signature as production, in place, and return the codes."""
         unsigned = [row for row, verdict in probes.items() if verdict is Doubt.UNSIGNED]
         if unsigned:
             codes[unsigned] = self._coder.as_production(codes[unsigned])

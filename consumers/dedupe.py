@@ -36,7 +36,7 @@ _HALF = np.uint64(32)
 
 
 def upper_halves(keys: Int64s) -> _Halves:
-    """Return the upper 32 bits of each key, as unsigned numbers in the order of the keys."""
+    """Return the upper 32 bits of each key as uint64, ordered as the signed keys are."""
     return (keys.view(np.uint64) ^ _SIGN) >> _HALF
 
 

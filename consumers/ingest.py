@@ -409,6 +409,7 @@ class Ingest:
             self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
 
     def _report_unknown_fields(self, of_decisions: bool, counts: Mapping[str, int]) -> None:
+        """Pass the names and numbers of unknown fields to the observer."""
         codecs = self.codecs
         fields = (codecs.decisions if of_decisions else codecs.labels).unknown
         event = "decision" if of_decisions else "label"
@@ -422,6 +423,7 @@ class Ingest:
         self._next_flush = self._clock.monotonic()
 
     def _report(self, state: ShardState) -> None:
+        """Pass a shard's tallies, lag and time ahead to the observer."""
         messages, seconds = lag(state, self._clock.now(), storing=self.storing)
         offsets = state.committed - state.start_offset
         self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))

@@ -127,6 +127,7 @@ def _content_of(message: bytes) -> Any:
 
 
 def _finite(text: str) -> object:
+    """Return a number of JSON; an empty list, which no field takes, if it is not finite."""
     number = float(text)
     if not isfinite(number):
         return []
@@ -241,6 +242,7 @@ def _toml(text: str, quoted: bool | int = False) -> str:
 
 
 def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    """Yield what is wrong with the keys of ``values``, each FIELD=TEXT."""
     for key in section.values:
         name, equals, _ = key.partition("=")
         if not equals or name not in _mapped_fields(section):

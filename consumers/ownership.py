@@ -232,6 +232,7 @@ class Ownership:
         self._not_before = now + RETRY_SECONDS
 
     def _release(self, shards: list[Shard]) -> None:
+        """Pause shards, and drop their states until they are claimed again."""
         self._source.pause(shards)
         self.unclaimed.update(shards)
         for shard in shards:
@@ -239,6 +240,7 @@ class Ownership:
 
 
 def _as_stored(state: ShardState, status: ShardStatus) -> bool:
+    """Return True if a shard's claim and position are those that the store has."""
     return (state.claim.epoch, state.committed) == (status.epoch, status.next_offset)
 
 

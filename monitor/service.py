@@ -435,12 +435,14 @@ class Service:
             self.metrics.set_pending(self._records.pending_rows())
 
     def _release(self) -> None:
+        """Give back the lease; a database that fails is only logged."""
         try:
             self.evaluator.release_lease()
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 
     def _live(self) -> bool:
+        """Return True unless the ingest of this process hangs."""
         return self.ingest is None or self.ingest.health.live(self._clock.monotonic())
 
     def ready(self) -> tuple[bool, str]:
@@ -451,4 +453,5 @@ class Service:
         return (True, "ok") if self.ingest is None else self.ingest.health.ready(now)
 
     def _started(self) -> bool:
+        """Return True once the ingest of this process has shards, or if there is none."""
         return self.ingest is None or self.ingest.health.started

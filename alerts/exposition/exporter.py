@@ -44,6 +44,7 @@ class _SelectedMetrics(Collector):
         return (metric for metric in self._registry.collect() if self._is_selected(metric.name))
 
     def _is_selected(self, name: str) -> bool:
+        """Return True if a name is asked for, or has the prefix that is."""
         return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
 
 

@@ -77,6 +77,7 @@ class Press:
         return self._pressed(sum(numbers), "".join(texts))
 
     def _pressed(self, series: int, text: str) -> Piece:
+        """Return lines as plain bytes, and compressed so that pieces can be joined in any order."""
         plain = text.encode()
         # A full flush ends on a byte and drops the history, so any piece may precede or follow.
         packed = self._packer.compress(plain) + self._packer.flush(zlib.Z_FULL_FLUSH)

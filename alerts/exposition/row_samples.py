@@ -78,6 +78,7 @@ def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 def _put_one_of(
     samples: Samples, family: Family, labels: tuple[str, ...], value: State | Verdict
 ) -> None:
+    """Add a sample for each possible value: 1 for the true one, 0 for the others."""
     before, last = label_text(family.labels[:-1], labels)[:-1], family.labels[-1]
     for possible, word in _label_words(type(value)):
         samples.add(family, f'{before},{last}="{word}"}}', possible is value)

@@ -310,6 +310,7 @@ class _Strict:
 
 
 def _refusal(scope: Scope) -> HTTPStatus | None:
+    """Return the status that refuses a head too large or of another HTTP; None if neither."""
     size = sum(len(name) + len(value) for name, value in scope["headers"])
     if size + len(scope["raw_path"]) + len(scope["query_string"]) > MAX_HEAD:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

@@ -85,6 +85,7 @@ class Connection(H11Protocol):
         return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
 
     def _begin(self, phase: Phase, seconds: float) -> None:
+        """Enter a phase, whose deadline is in ``seconds``."""
         self._phase = phase
         self.since = time.monotonic()
         self.deadline = self.since + seconds

@@ -55,6 +55,7 @@ def rules(settings: Settings) -> Document:
 
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
+    """Yield the recording rule that holds an alert while its series are absent, if it has one."""
     if alert.hold_while_absent:
         expr = held_expression(alert.key, alert.expr, alert.hold_while_absent)
         yield {"record": held_name(alert.key), "expr": expr}

@@ -155,6 +155,7 @@ def _error(kind: Kind, reason: str, field: str, content: object = None) -> Event
 
 
 def _field_value(source: object, name: str) -> object:
+    """Return a field of a mapping or an object; None if it is absent."""
     if isinstance(source, Mapping):
         return source.get(name)
     return getattr(source, name, None)

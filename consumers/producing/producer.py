@@ -204,6 +204,7 @@ class Producer:
             self._say_once(f"{kind}: {type(error).__name__}", kind, type(error).__name__)
 
     def _say_once(self, text: str, *about: str) -> None:
+        """Log why an event is not sent, once for each kind and reason."""
         if about not in self._said:
             self._said.add(about)
             _log.warning("not sent, and counted as invalid: %s", text)
@@ -295,6 +296,7 @@ class _Sender:
             self._transport = None
 
     def _report(self, error: Exception) -> None:
+        """Log the first failure of a row of failures."""
         if not self._failing:
             why = str(error) if isinstance(error, TransportError) else type(error).__name__
             _log.warning("events cannot be sent, they wait: %s", why)

@@ -117,6 +117,7 @@ class EventJudge:
 
 
 def _is_label(value: bytes) -> bool:
+    """Return True if an event has the field ``label_id``; False if it is unreadable."""
     try:
         return decode_tolerantly(_names, value).label_id is not msgspec.UNSET
     except (ValueError, RecursionError):

@@ -218,6 +218,7 @@ class SchemaRegistry:
 
 
 def _answer(body: bytes) -> _RegistryAnswer | None:
+    """Return the decoded body; None if it is too long or unreadable."""
     try:
         return _decode(body) if len(body) <= LARGEST_ANSWER else None
     except (ValueError, RecursionError):

@@ -133,6 +133,7 @@ class WriterSchemas:
         return True
 
     def _may_ask(self, now: float) -> bool:
+        """Count a question; return False if this turn has had its questions or its time."""
         self._asked += 1
         return self._asked <= MAX_ASKED and now < self._turn_ends
 
@@ -175,6 +176,7 @@ class WriterSchemas:
         self._away = (now if self._away is None else self._away[0], why)
 
     def _answered(self) -> None:
+        """Note that the registry answers; the next question need not wait."""
         if self._away is not None:
             _log.info("the schema registry answers again")
         self._away, self._pause, self._next = None, 0.0, 0.0

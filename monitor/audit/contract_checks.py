@@ -113,6 +113,7 @@ def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
 
 
 def _is_ahead(check: Check) -> bool:
+    """Return True if the slice is better off than the limit allows, by point or interval."""
     beyond = check.point is Point.FAIL and check.worse_off == check.against != ""
     return beyond or check.verdict is Verdict.BETTER_OFF
 
@@ -505,4 +506,5 @@ def _tables_of_both(
 
 
 def _has_reference(slices: frozenset[str], text: str, reference: str) -> bool:
+    """Return True if the reference has rows: of its own, or for a complement other slices."""
     return bool(slices - {text}) if reference == COMPLEMENT else reference in slices

@@ -358,6 +358,7 @@ class _ShownTable:
         return sums.target if self.counts.has_target else 1 / len(self.slices)
 
     def _ready_target(self, sums: _Sums) -> float | None:
+        """Return the ready share to reach: of the targets, else of all rows; None if unset."""
         if not self.counts.has_target:
             return self._rate(self.total.ready, self.total.rows)
         return sums.ready_target / sums.target if sums.target else None
@@ -387,6 +388,7 @@ class _ShownTable:
         )
 
     def _interval(self, share: float, rows: int) -> tuple[Floats, Floats]:
+        """Return the Wilson bounds of a share, wide enough for all comparisons at once."""
         present = sum(sums.rows > 0 for sums in self.slices.values())
         z = simultaneous_z(comparisons(present, COMPLEMENT))
         return wilson(share, self.precision.trials(rows), z)

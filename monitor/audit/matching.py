@@ -122,6 +122,7 @@ def _names_note(names: Iterable[str], shown: bool) -> str:
 
 
 def _nothing_varied(items: Iterable[Item]) -> bool:
+    """Return True if two variants have the same attributes."""
     variants = {(item.variant, frozenset(item.attributes.items())) for item in items}
     return len({attributes for _, attributes in variants}) < len(variants)
 

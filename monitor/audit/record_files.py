@@ -330,6 +330,7 @@ def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object
 
 
 def _refuse_constant(_: str) -> object:
+    """Raise a ValueError: NaN and Infinity are no JSON."""
     raise ValueError
 
 
@@ -429,6 +430,7 @@ def _check_columns(path: Path, header: Sequence[str]) -> None:
 
 
 def _is_attribute(column: str) -> bool:
+    """Return True for a column such as ``attributes.channel``."""
     outer, _, name = column.partition(".")
     return outer == "attributes" and fits(name, AttributeName)
 

@@ -83,6 +83,7 @@ class Unseen:
         return cache(self._hides)
 
     def _hides(self, slot: int) -> bool:
+        """Return True if a slot is in a quiet time, or events of it are lost."""
         start = slot * SLOT
         lost = any(since < start + SLOT and start <= until for since, until in self.lost)
         at = in_zone(start, self.zone)
@@ -306,6 +307,7 @@ class _Silence:
         return self._last - self._period * (number + 1) + (ahead - 1) % self._period + 1
 
     def _hides(self, start: int, length: int) -> bool:
+        """Return True if any of ``length`` slots from ``start`` is unseen."""
         return self._hidden is not None and any(map(self._hidden, range(start, start + length)))
 
     # Time

@@ -239,6 +239,7 @@ class FlipWatch:
             self.pages[way] = FlipPage(compared.at, live)
 
     def _pages_at(self, way: FlipDirection, excess: int, spread: int) -> bool:
+        """Return True if a direction pages: its test has crossed, or an old excess is back."""
         if excess <= _chance_excess(spread, EASILY):
             return False
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))

@@ -52,6 +52,7 @@ class PrintedOutputs:
         echo: Callable[[str], None],
         max_failed: float,
     ) -> None:
+        """Keep the messages, and the reviewers' verdicts in them by output."""
         self._messages, self._stop = messages, stop
         self._echo, self._max_failed = echo, max_failed
         self._read = 0
@@ -116,6 +117,7 @@ class PrintedOutputs:
             yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
 
     def _is_measured(self, counts: Counter[str]) -> bool:
+        """Return True if a slice has outputs, and few enough of them without a verdict."""
         return counts["unjudged"] <= self._max_failed * counts.total() and counts.total() > 0
 
 

@@ -107,6 +107,7 @@ class RequestBudget:
             self._write(spent)
 
     def _is_exhausted(self, spent: _Spent) -> bool:
+        """Return True if the day's requests, or its tokens if limited, are spent."""
         limits = self.limits
         of_tokens = limits.tokens_per_day is not None and spent.tokens >= limits.tokens_per_day
         return of_tokens or spent.requests >= limits.requests_per_day

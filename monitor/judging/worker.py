@@ -157,6 +157,7 @@ class Worker:
         )
 
     def _count(self, results: Iterable[Result]) -> None:
+        """Add judgements to the counts by status, and those flagged and their findings."""
         for _, judgement in results:
             self.counts[judgement.status] += 1
             self.counts["flagged"] += bool(judgement.flagged)

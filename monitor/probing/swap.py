@@ -120,7 +120,10 @@ class Swap:
     replacement: str
 
     def in_request(self, request: Any) -> Any:
-        """Return a JSON request with the attribute's original value replaced at any depth."""
+        """Return a JSON request whose fields named like the attribute are swapped, at any depth.
+
+        Only fields that hold exactly the original value are replaced.
+        """
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):

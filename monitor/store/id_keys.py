@@ -145,6 +145,7 @@ def forget_mark(connection: sa.Connection, name: str) -> None:
 
 
 def _own_is_past(connection: sa.Connection, horizon: int) -> bool:
+    """Return True if the store's own key is replaced, and nothing hashed with it is left."""
     end = rules.ends(read_marks(connection)).get(STORE_KEY)
     return end is not None and _is_past(connection, end, horizon)
 

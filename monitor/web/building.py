@@ -323,12 +323,14 @@ def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
 
 
 def _reference(place: Place, metric: Metric) -> str | None:
+    """Return the reference of a row's gap in a metric, else of any gap; None without gaps."""
     gaps = place.row.gaps
     gap = gaps.get(metric) or next(iter(gaps.values()), None)
     return None if gap is None else gap.reference
 
 
 def _reference_line(table: ContractTable, place: Place, reference: str | None) -> SliceLine | None:
+    """Return the line of a row's reference; None for a complement or if it is not shown."""
     if reference in (None, COMPLEMENT) or not isinstance(place.table, GroupTable):
         return None
     reference_place = find_place(table, place.window, place.table.group_by, reference or "")

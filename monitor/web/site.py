@@ -197,6 +197,7 @@ class Site:
         return self._history_of(self._required_snapshot(request)[1], _view(request))
 
     def _required_snapshot(self, request: Request) -> tuple[int, Snapshot]:
+        """Return number and Snapshot of a link; an error before the first one."""
         numbered_snapshot = self._numbered_snapshot(_view(request))
         if numbered_snapshot is None:
             raise NothingThereError("nothing is published yet; the overview says what it waits for")
@@ -428,6 +429,7 @@ def _csv(name: str, text: str) -> Response:
 
 
 def _author(fields: Mapping[str, str]) -> str:
+    """Return who acts, as the form says; an error if it is empty."""
     author = fields.get("by", "")
     if not author.strip():
         raise SlicewatchError("Your name is missing: a person on duty or a team")

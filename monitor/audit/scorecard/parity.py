@@ -169,6 +169,7 @@ def _difference(rates: Floats) -> Floats:
 
 
 def _ratio(rates: Floats) -> Floats:
+    """Return the lowest rate over the highest of each row; 1 if all are 0."""
     highest = rates.max(axis=1)
     ratio: Floats = np.where(highest > 0, rates.min(axis=1) / np.where(highest > 0, highest, 1), 1)
     return ratio

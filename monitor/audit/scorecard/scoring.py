@@ -207,12 +207,14 @@ def _set_of(scored: ScoredDimension) -> tuple[str, str, str]:
 
 
 def _compare_with_previous(scored: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
+    """Add the change since an earlier card; a large one asks for recalibration."""
     change = _Earlier.from_card(scored, card).change
     drifted = change is not None and change.worse_by >= head.drift - _EXACT
     return replace(scored, previous=change, recalibrate=drifted)
 
 
 def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDimension:
+    """Add the change against the baseline's card, or why there is none."""
     earlier = _Earlier.from_card(scored, card)
     why = scored.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
     return replace(scored, baseline=earlier.change, why=why)

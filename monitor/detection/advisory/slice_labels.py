@@ -314,6 +314,7 @@ class SliceLabels:
         self.missing.reset(lost)
 
     def _crossed(self, statistic: Floats) -> Bools:
+        """Return the mask of statistics beyond one false alarm in FALSE_ALARM_DAYS."""
         crossed: Bools = np.greater_equal(statistic + log(self.weight), log(FALSE_ALARM_DAYS))
         return crossed
 

@@ -195,6 +195,7 @@ def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
 
 
 def _level_kept(stream: Stream, rates: RateColumns) -> bool:
+    """Return True if the interval's bound on the harmful side keeps the level."""
     if stream.metric in HARMED_BY_LESS:
         return bool(rates.lower[0] >= float(stream.limit) - _SLACK)
     return bool(rates.upper[0] <= float(stream.limit) + _SLACK)

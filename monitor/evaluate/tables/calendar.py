@@ -175,6 +175,7 @@ class Calendar:
         batch.eras.append(era)
 
     def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
+        """Make the tables of one stage of a span, and add them to ``batch``."""
         settings = self._known_eras.at(span.start)
         rows = self._counter(settings).count(*counted, span.kind)
         closed = ClosedSpan(span, settings, rows, self._tables_within(stage, span, batch))

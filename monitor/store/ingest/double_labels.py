@@ -85,6 +85,7 @@ def count_pairs(
 
 
 def _add(row: Int64s, pair: tuple[Review, ...], sign: int, retracted: bool) -> None:
+    """Add ``sign`` to the counter of a pair of reviews, if there are two and none is retracted."""
     counter = compared(pair)
     if counter is not None and not retracted:
         row[counter] += sign

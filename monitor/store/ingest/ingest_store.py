@@ -329,7 +329,11 @@ class IngestStore:
     def _write_effects(
         self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Write what a flush adds: delta, arrivals and tallies; return the delays of its labels."""
+        """Write all that a flush adds, from its delta to its tallies; return its labels' delays.
+
+        Without labels the delays are empty. Arrivals, results of evaluations and dead letters are
+        written, too.
+        """
         delays, now = np.empty(0), self._clock.now()
         if labels is not None:
             joined = join(connection, labels)
