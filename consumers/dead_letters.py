@@ -174,6 +174,8 @@ class DeadLetterBuffer:
 
 @dataclass(slots=True)
 class _Streak:
+    """Events judged since the last verdict, and the unreadable ones by reason and field."""
+
     judged: int = 0
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
 

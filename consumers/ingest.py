@@ -167,6 +167,7 @@ class Ingest:
 
     @property
     def _patience(self) -> float:
+        """Return how long a poll may wait (seconds); longest while no shard is ours."""
         # Long while we join the group: kafka-python forgets a join that is answered between
         # two polls.
         return min(POLL_SECONDS, self._policy.flush_seconds) if self._own.any else POLL_SECONDS

@@ -334,7 +334,7 @@ class ShardState:
     def _add_decisions(
         self, decoded: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
     ) -> None:
-        """Buffer the good decisions; count those that are no copies."""
+        """Buffer the good decisions that are no copies; count both, and label requests."""
         rows = np.flatnonzero(good)
         if not len(rows):
             return

@@ -196,9 +196,11 @@ class Progress:
         return SILENT_SECONDS if state.caught_up or state.doubted else inf
 
     def _waits(self, state: ShardState, now: float) -> float:
+        """Return the seconds since a shard's last progress; 0 before any."""
         return now - self._since.get(state.shard, now)
 
     def _silent(self, state: ShardState, now: float) -> float:
+        """Return the seconds since a shard's end was last heard of; 0 before any."""
         return now - self._heard.get(state.shard, now)
 
 

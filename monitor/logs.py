@@ -36,6 +36,8 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 
 class _Formatter(logging.Formatter):
+    """Formatter with the traceback of a record's error, or an empty text."""
+
     def _failure(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
         return "" if error is None else trace_of(error)

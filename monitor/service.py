@@ -364,7 +364,7 @@ class Service:
         self.metrics.set_watermark_lag(lag)
 
     def _judge_health(self) -> None:
-        """Read reasons for blindness from the store now and then; log new ones and set metrics."""
+        """Read reasons for blindness every JUDGE_SECONDS; log new ones and set metrics."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
@@ -379,7 +379,7 @@ class Service:
         self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Read the newest bias scores from the store now and then, and set their metrics."""
+        """Read the newest bias scores every JUDGE_SECONDS, and set their metrics."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return

@@ -32,6 +32,8 @@ _REFUSED = _Pace(60.0, 10)  # every single mistake, but at most 11 lines per min
 
 
 class _Key(NamedTuple):
+    """Reader, path and status that accesses are counted by."""
+
     reader: str
     path: str
     status: HTTPStatus
@@ -47,6 +49,8 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Tally:
+    """Accesses of a key in the present period: those logged and those not yet."""
+
     ends: float  # monotonic
     since: int  # wall clock
     logged: int = 0
@@ -55,6 +59,8 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """Line to log: how many accesses of a key since a time (wall clock)."""
+
     key: _Key
     count: int
     since: int

@@ -66,6 +66,8 @@ def avro(
 
 
 class _Registry:
+    """Client of a schema registry that looks up or registers schemas."""
+
     def __init__(
         self, url: str, headers: dict[str, str], context: ssl.SSLContext | None, timeout: float
     ) -> None:
@@ -107,6 +109,8 @@ class _Registry:
 
 
 class _Encoder:
+    """Encoder of events as Avro, which asks the registry once for each kind of event."""
+
     def __init__(self, registry: _Registry, topics: Topics, *, register: bool) -> None:
         self._registry = registry
         self._topics = topics

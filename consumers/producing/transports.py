@@ -98,6 +98,8 @@ def kafka_python(
 
 
 class _KafkaPython:
+    """Transport by kafka-python."""
+
     def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics
@@ -182,6 +184,8 @@ def confluent(
 
 
 class _Confluent:
+    """Transport by confluent-kafka."""
+
     def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics

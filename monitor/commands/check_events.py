@@ -95,6 +95,8 @@ class EventCheck:
 
 
 class _FileCheck:
+    """Check of one file of events: what of it would be counted, and why not the rest."""
+
     def __init__(
         self,
         settings: Settings,

@@ -194,6 +194,8 @@ def gap_history(
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
+    """Point of a chart: Unix time, value and interval; None where it is withheld."""
+
     at: float
     lower: float | None
     upper: float | None

@@ -39,6 +39,8 @@ class RequestLimits:
 
 @dataclass(slots=True)
 class _Spent:
+    """Requests and tokens that were spent on a day (ISO date, UTC)."""
+
     day: str
     requests: int = 0
     tokens: int = 0

@@ -100,6 +100,7 @@ class _WeekGap:
 
     @property
     def reach(self) -> float:
+        """Return the largest gap, either way, that the interval still allows."""
         return max(abs(self.lower), abs(self.upper))
 
 

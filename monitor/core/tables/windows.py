@@ -73,6 +73,7 @@ def chosen_spans(
 
 
 def _end(runs: Sequence[Sequence[Span]]) -> int:
+    """Return the latest end of any run (microseconds)."""
     return max(run[-1].end for run in runs)
 
 

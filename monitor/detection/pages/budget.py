@@ -109,7 +109,7 @@ def scores(statistic: Floats, weights: Floats) -> Floats:
 
 
 def crossed(statistic: Floats, weights: Floats) -> Bools:
-    """Return the mask of streams that page: S + ln w >= ln 90.
+    """Return the mask of streams over the threshold of a page: S + ln w >= ln 90.
 
     Args:
         statistic: S = ln R with the clock in days, shape (J,); -inf is no evidence.

@@ -201,6 +201,9 @@ class GroupTests:
             layout: its axes.
             cluster_size: largest number of decisions of its day that depend on each other; infinite
                 forbids bets.
+
+        Returns:
+            For each stream that crosses, the estimated days since its rates changed.
         """
         self.enter(hour, layout, cluster_size)
         if self.labels:
