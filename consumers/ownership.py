@@ -102,7 +102,7 @@ class Ownership:
         return present
 
     def _begin(self, claim: Claim, topic_id: str | None) -> ShardState | None:
-        """Begin to read a claimed shard; return None, and hold it, if it cannot be read."""
+        """Begin to read a claimed shard; return None if it is parked or another worker's now."""
         shard = claim.shard
         if claim.parked is not None:
             self._hold(claim, claim.parked)

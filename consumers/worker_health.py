@@ -196,7 +196,7 @@ class Progress:
         return SILENT_SECONDS if state.caught_up or state.doubted else inf
 
     def _waits(self, state: ShardState, now: float) -> float:
-        """Return the seconds since a shard's last progress; 0 before any."""
+        """Return the seconds since a shard moved, paused or was at its end; 0 before any."""
         return now - self._since.get(state.shard, now)
 
     def _silent(self, state: ShardState, now: float) -> float:

@@ -175,7 +175,7 @@ class _SnapshotSamples(Samples):
     """Samples of contracts, windows, incidents and probe sets."""
 
     def add_contract(self, table: ContractTable) -> None:
-        """Add the samples of a contract: its limits, windows, probes and incidents."""
+        """Add the samples of a contract: limits, faults of labels, incidents and windows."""
         name = table.contract
         identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
         self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)

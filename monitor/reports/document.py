@@ -92,7 +92,7 @@ def _sections(report: WeeklyReport) -> Iterator[tuple[str, Section]]:
 
 
 def _facts(report: WeeklyReport) -> list[tuple[str, str]]:
-    """Return name and text of what a report is: week, revision, contracts and their owners."""
+    """Return name and text of what a report is: its week and its revision."""
     revision, release = report.revision, report.release
     first, last = (in_zone(at, report.zone) for at in (release.start, release.end - 1))
     newest = (

@@ -121,7 +121,7 @@ def _numbers(report: AuditReport) -> Numbers:
 
 
 def _sections(report: AuditReport) -> Iterator[AuditSection]:
-    """Yield the report's sections: regression part, comparison with the baseline, held-out part."""
+    """Yield the sections: regression part, comparison, held-out part, training data."""
     numbers = _numbers(report)
     regression, *more_parts = report.judged.parts
     if report.excluded:

@@ -112,7 +112,7 @@ class ContractInTables:
         return self._groups[place]
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
-        """Return a group-by's table: its rows that have rates or are declared, with findings."""
+        """Return a group-by's table: rows that have rates or are declared, and their spreads."""
         group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
         group_tables = replace(group_tables, compared=compared)
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}

@@ -219,7 +219,7 @@ class GroupTests:
     # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
-        """Begin a day: bet the finished one, learn its rates, and take the plans made ahead."""
+        """End the day before, if it is over, plan the new one, and adopt the audit rates."""
         if self.day is not None and self.today is not None and day != self.day:
             self._plans_of_day()
             self._bet_gaps(np.all(self._decisions_since_bet() > 0, axis=0))
