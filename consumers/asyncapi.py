@@ -148,6 +148,7 @@ def _channel(name: str, topic: str) -> dict[str, Any]:
 
 
 def _message(event: str) -> dict[str, Any]:
+    """Return the AsyncAPI description of an event's message."""
     is_result = event == "BiasResult"
     key = {
         "type": "string",

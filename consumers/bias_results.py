@@ -66,6 +66,7 @@ class BiasResults:
         return _without(records, frozenset(marked)), scores
 
     def _read(self, value: bytes, today: int) -> BiasScore:
+        """Return one result, checked; a RejectedError names the reason and the field."""
         try:
             result = decode_tolerantly(_decode, value)
         except (ValueError, RecursionError) as error:
@@ -90,6 +91,7 @@ class BiasResults:
 
 
 def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:
+    """Return the batch without these rows."""
     kept = [row for row in range(len(records.offsets)) if row not in rows]
     return RecordBatch(
         records.shard,

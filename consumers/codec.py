@@ -152,6 +152,7 @@ class Reader(Generic[Event]):
         )
 
     def _read_each(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
+        """Decode messages one by one; refused ones go to ``dead_letters``."""
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         unknown: Counter[str] = Counter()
@@ -171,6 +172,7 @@ class Reader(Generic[Event]):
         dead_letters: DeadLetterBuffer,
         unknown: Counter[str],
     ) -> list[tuple[int, Event]]:
+        """Return number and event of each part of a message; no event if empty or refused."""
         if value is None:
             return []  # a tombstone has no event
         parts: Sequence[bytes | msgspec.Raw] = [value]
@@ -220,6 +222,7 @@ def _micros(moments: Sequence[datetime | int]) -> Int64s:
 
 
 def _seconds(moments: Sequence[datetime | int]) -> list[float]:
+    """Return times in seconds since 1970; integers are milliseconds."""
     try:
         return list(map(datetime.timestamp, moments))  # type: ignore[arg-type]
     except TypeError:  # some moment is a number; most producers send texts
@@ -330,6 +333,7 @@ class DecisionCodec:
         return DecodedDecisions.concat([self._read(part, dead_letters) for part in parts])
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
+        """Decode decisions into columns: codes, times, scores and bands, label requests, probes."""
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         decoded, codes = self._code_events(decoded, dead_letters)
         events, n = decoded.events, len(decoded.events)
@@ -362,6 +366,7 @@ class DecisionCodec:
     def _without_unsigned(
         self, codes: Int64s, probes: Mapping[int, ProbeDecision | Doubt]
     ) -> Int64s:
+        """Code probes without a valid signature as production, in place, and return the codes."""
         unsigned = [row for row, verdict in probes.items() if verdict is Doubt.UNSIGNED]
         if unsigned:
             codes[unsigned] = self._coder.as_production(codes[unsigned])
@@ -451,6 +456,7 @@ class LabelCodec:
         return DecodedLabels.concat([self._read(part, dead_letters) for part in parts])
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
+        """Decode labels into columns: hashed decision, times, rank and what the label says."""
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         events, n = decoded.events, len(decoded.events)
 

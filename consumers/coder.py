@@ -57,6 +57,7 @@ class RejectedError(ValueError):
 
 
 def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> Nested:
+    """Decode a part of an event; the RejectedError names its field."""
     try:
         return decode_tolerantly(decoder.decode, part)
     except msgspec.ValidationError:
@@ -265,6 +266,7 @@ class Coder:
         return code
 
     def _remember(self, key: Key, code: int, endless: bool) -> None:
+        """Remember the code of a key, unless memory for keys is used up."""
         size = _KEY_BYTES + len(key[-1])
         keys, strays = self._key_bytes + size, self._stray_bytes + size * endless
         if keys > MAX_KEY_BYTES or strays > MAX_STRAY_BYTES or len(self.codes) >= MAX_KEYS:
@@ -312,6 +314,7 @@ class Coder:
         return {n: normalize("NFC", value_text(v)) for n, v in sent if v is not None}
 
     def _checked_versions(self, part: bytes) -> tuple[Versions, set[str]]:
+        """Return the versions of an event and the names of unknown fields; refuse unfit ones."""
         version = _nested(_VERSIONS, part, "versions")
         if version is None:
             return Versions(), set()
@@ -322,6 +325,7 @@ class Coder:
         return version, unknown_names(part, Versions.__struct_fields__)
 
     def _version(self, versions: Versions, threshold: float | None) -> str:
+        """Return the text of versions and threshold, or OTHER if there are too many versions."""
         named = msgspec.structs.asdict(versions).items()
         parts = [f"{name}={escaped(v)}" for name, v in named if v]
         if threshold is not None:
@@ -355,6 +359,7 @@ class Coder:
         return cells
 
     def _cell(self, code: int, era: int, band: int) -> int:
+        """Return the id of a code's cell in an era, and note what the id means."""
         texts, version_text, route, rate, evidence, probe = self._meanings[code]
         atom, version = content_id(texts[era]), content_id(version_text)
         stratum = Stratum(route, band, rate, evidence, probe).code

@@ -159,6 +159,7 @@ class DeadLetterBuffer:
             self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
 
     def _hash(self, offset: int) -> str:
+        """Return the keyed hash of the message at an offset; empty for a tombstone."""
         payload_hash = self._hashes.get(offset)
         if payload_hash is None:
             if not self._values:
@@ -171,6 +172,8 @@ class DeadLetterBuffer:
 
 @dataclass(slots=True)
 class _Streak:
+    """Events judged since the last verdict, and the unreadable ones by reason and field."""
+
     judged: int = 0
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
 

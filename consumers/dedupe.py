@@ -36,7 +36,7 @@ _HALF = np.uint64(32)
 
 
 def upper_halves(keys: Int64s) -> _Halves:
-    """Return the upper 32 bits of each key, as unsigned numbers in the order of the keys."""
+    """Return the upper 32 bits of each key as uint64, ordered as the signed keys are."""
     return (keys.view(np.uint64) ^ _SIGN) >> _HALF
 
 
@@ -215,6 +215,7 @@ class DuplicateFilter:
             self._span(number).add(keys[rows], minutes[rows])
 
     def _span(self, number: int) -> _Span:
+        """Return the span of this number, made if absent; the newest one before is closed."""
         if number != self._newest and self._newest in self._spans:
             self._spans[self._newest].close()
         self._newest = number

@@ -142,6 +142,7 @@ def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, in
 
 
 def _around(ts: Int64s, offsets: Int64s, row: int, reading: Reading) -> _Around:
+    """Return the times after an event, and whether they suffice to judge it."""
     last = int(offsets[row]) + FOLLOWED_OFFSETS
     end = min(row + 1 + FOLLOWERS, int(np.searchsorted(offsets, last, side="right")))
     following = ts[row + 1 : end]
@@ -306,6 +307,7 @@ class ShardClock:
         return reasons, running
 
     def _judge_early(self, ts: Int64s, timestamps_ms: Int64s, now: int, reasons: Reasons) -> None:
+        """Add reasons for times too early or in the future; most in the future doubts our clock."""
         # In milliseconds, rounded up: a producer's absurd timestamp would overflow as micros.
         earliest_ms = -((self.policy.max_early - ts) // 1000)
         reasons[(timestamps_ms >= 0) & (earliest_ms > timestamps_ms)] = TOO_EARLY
@@ -317,6 +319,7 @@ class ShardClock:
         self.ahead = max(0, int(accepted.max()) - now) if len(accepted) else 0
 
     def _count_jumps(self, leaps: npt.NDArray[np.bool_] | None) -> None:
+        """Count the events in a row, up to the last, that leap in time."""
         if leaps is None or not leaps[-1]:
             self.jumps = 0
         elif leaps.all():

@@ -104,9 +104,11 @@ class TimeForm:
         return value if number is None else round(number * _MILLIS[self.unit])
 
     def _is_number(self, text: str) -> bool:
+        """Return True for the text of a number, unless it is as long as a date without dashes."""
         return number_of(text) is not None and len(text.strip()) not in _DIGITS_OF_DATES
 
     def _from_text(self, text: str) -> str:
+        """Return a time as RFC 3339; the text itself if it fits no known form, so it is refused."""
         if self.format is None and _RFC_3339.match(text):
             return text
         try:
@@ -148,6 +150,7 @@ def _truth(value: object) -> object:
 
 
 def _divided(value: object, divisor: float | None) -> object:
+    """Return a number over the divisor, or as it is without one; other values unchanged."""
     number = number_of(value)
     if number is None:
         return value

@@ -162,10 +162,12 @@ class Ingest:
         return not self._retry.waits
 
     def _done(self) -> bool:
+        """Return True when the source has ended and no shard waits for a claim or a flush."""
         return self.source.finished and not self._own.unclaimed and self.storing
 
     @property
     def _patience(self) -> float:
+        """Return how long a poll may wait (seconds); longest while no shard is ours."""
         # Long while we join the group: kafka-python forgets a join that is answered between
         # two polls.
         return min(POLL_SECONDS, self._policy.flush_seconds) if self._own.any else POLL_SECONDS
@@ -201,6 +203,7 @@ class Ingest:
         self._progress(self._events - before)
 
     def _poll(self, timeout: float) -> Polled:
+        """Poll the source; after a loss of data, store what came before and park the shard."""
         try:
             return self.source.poll(timeout)
         except DataLossError as error:
@@ -209,12 +212,14 @@ class Ingest:
             return Polled()
 
     def _lose(self, error: DataLossError) -> None:
+        """Record a loss of data, or note that the store cannot be written."""
         try:
             self._own.lose(error)
         except StoreError as failure:
             self._lost_store(failure)
 
     def _note_progress(self, now: float, arrived: Collection[Shard]) -> None:
+        """Record how far each shard is, and all facts of health that follow from it."""
         health, states = self.health, self.states.values()
         reported = [*states, *self._own.lost.values()]
         for state in reported:
@@ -250,6 +255,7 @@ class Ingest:
             health.claimed = now
 
     def _report_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
+        """Report the lag of partitions that no worker reads."""
         for unread in self._reconciler.unread.set_end_offsets(ends, now):
             if unread.shard in self.states:
                 continue  # it is read now: its lag is reported with the shard
@@ -263,12 +269,14 @@ class Ingest:
             )
 
     def _forget_unread(self) -> None:
+        """Take back the lag of partitions that a worker reads again."""
         for shard in self._reported_unread - self._reconciler.unread.shards:
             self._reported_unread.discard(shard)
             if shard not in self.states:
                 self._observer.drop_shard(shard)
 
     def _report_parked(self) -> None:
+        """Report which partitions are parked, if that has changed."""
         parked = set(self._own.parked)
         self.health.parked = bool(parked)
         for shard in parked ^ self._reported_parked:
@@ -276,6 +284,7 @@ class Ingest:
         self._reported_parked = parked
 
     def _claim(self, now: float) -> None:
+        """Claim the assigned shards that are due, and report those that were claimed."""
         try:
             claimed = self._own.claim(now)
             if claimed is None:
@@ -293,6 +302,7 @@ class Ingest:
         self._wall.require_right()
 
     def _set_back(self, state: ShardState) -> None:
+        """Begin a claimed shard at this machine's clock if its stored time is far beyond."""
         stored, now = state.clock.newest, self._clock.now()
         if state.set_back(now) and stored is not None:
             log.error(
@@ -303,6 +313,7 @@ class Ingest:
         self._wall.record(state.shard, beyond=state.clock.beyond)
 
     def _lost_store(self, error: StoreError) -> None:
+        """Note that the store failed, and forget all shards: they are claimed and read again."""
         if self.health.store_ok:
             log.error("store failed, consumption pauses: %s", error)
         self.health.store_ok = False
@@ -313,6 +324,7 @@ class Ingest:
     # Data
 
     def _take(self, records: RecordBatch) -> None:
+        """Add a batch to its shard; drop it if the shard is not ours any more."""
         state = self.states.get(records.shard)
         if state is None:
             return  # revoked since: the next owner reads these messages
@@ -338,6 +350,7 @@ class Ingest:
         return self._reconciler.newest_of_others(state.shard) if needs_judging else None
 
     def _flush(self, held_shards: Collection[Shard] = ()) -> None:
+        """Flush all shards but the held ones, and set the time of the next flush."""
         loose = [s for s in self.states.values() if s.shard not in held_shards]
         states = [s for s in loose if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
@@ -348,6 +361,7 @@ class Ingest:
         self._write(states)
 
     def _write(self, states: Sequence[ShardState]) -> None:
+        """Store all that these shards have buffered; after a failure, schedule another try."""
         if not states:
             return
         began = self._clock.monotonic()
@@ -382,6 +396,7 @@ class Ingest:
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
     def _log_notices(self, state: ShardState, notices: FlushNotices) -> None:
+        """Pass what a flush noticed to the observer: unreadable events, unknown values, doubts."""
         if notices.unreadable:
             self._observer.add_unreadable(notices.unreadable)
         if notices.unknown:
@@ -395,24 +410,28 @@ class Ingest:
             self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
 
     def _report_unknown_fields(self, of_decisions: bool, counts: Mapping[str, int]) -> None:
+        """Pass the names and numbers of unknown fields to the observer."""
         codecs = self.codecs
         fields = (codecs.decisions if of_decisions else codecs.labels).unknown
         event = "decision" if of_decisions else "label"
         self._observer.add_unknown_fields(event, fields.record(counts))
 
     def _fenced(self, error: FencedError) -> None:
+        """Give up the shard that another worker owns now; the others are flushed at once."""
         self._own.fenced(error.shard)
         if isinstance(error.shard, Shard):
             self._observer.drop_shard(error.shard)
         self._next_flush = self._clock.monotonic()
 
     def _report(self, state: ShardState) -> None:
+        """Pass a shard's tallies, lag and time ahead to the observer."""
         messages, seconds = lag(state, self._clock.now(), storing=self.storing)
         offsets = state.committed - state.start_offset
         self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
     def _report_cardinality(self) -> None:
+        """Report how many values are unlisted; a new day begins a new count."""
         coder, today = self.codecs.coder, self._clock.now() // DAY
         if today != self._day:
             self._day = today
@@ -422,6 +441,7 @@ class Ingest:
     # Reconciliation
 
     def _reconcile(self, now: float) -> None:
+        """Compare our shards with the store as due; flush idle ones, and report missing topics."""
         try:
             idle = self._reconciler.review(
                 now, self._paused, wall=self._clock.now(), storing=self.storing
@@ -441,6 +461,7 @@ class Ingest:
             self._own.claim_anew(missing_topics)
 
     def _throttle(self) -> None:
+        """Pause shards that run ahead of the others, or all while a flush is to be repeated."""
         horizon = self.codecs.clock.horizon
         wanted = paused_shards(self.states.values(), horizon, self._reconciler.peers)
         if self._retry.waits:

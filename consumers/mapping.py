@@ -127,6 +127,7 @@ def _content_of(message: bytes) -> Any:
 
 
 def _finite(text: str) -> object:
+    """Return a number of JSON; an empty list, which no field takes, if it is not finite."""
     number = float(text)
     if not isfinite(number):
         return []
@@ -160,6 +161,7 @@ def mapping_of(
 def _built(
     kind: Kind, section: EventMappingSettings, labelled: frozenset[str] | None
 ) -> EventMapping:
+    """Return the mapping of a section, ready to run: where each field is read, and how."""
     zone = None if section.time_zone is None else ZoneInfo(section.time_zone)
     times = TimeForm.named(section.times, zone)
     of_decisions = section if isinstance(section, DecisionMappingSettings) else None
@@ -190,6 +192,7 @@ def _mapped_fields(section: EventMappingSettings) -> list[str]:
 
 
 def _at(content: Any, path: tuple[str, ...]) -> Any:
+    """Return what is at a path of names and list indices; ABSENT if it leads nowhere."""
     for step in path:
         if isinstance(content, dict):
             content = content.get(step, ABSENT)
@@ -239,6 +242,7 @@ def _toml(text: str, quoted: bool | int = False) -> str:
 
 
 def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    """Yield what is wrong with the keys of ``values``, each FIELD=TEXT."""
     for key in section.values:
         name, equals, _ = key.partition("=")
         if not equals or name not in _mapped_fields(section):
@@ -246,6 +250,7 @@ def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
 
 
 def _checked_time(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
+    """Yield what is wrong with the time zone or time format of a section."""
     try:
         ZoneInfo(section.time_zone or "UTC")
     except (ValueError, OSError, KeyError):

@@ -102,6 +102,7 @@ class Ownership:
         return present
 
     def _begin(self, claim: Claim, topic_id: str | None) -> ShardState | None:
+        """Begin to read a claimed shard; return None if it is parked or another worker's now."""
         shard = claim.shard
         if claim.parked is not None:
             self._hold(claim, claim.parked)
@@ -138,6 +139,7 @@ class Ownership:
         return offset
 
     def _state(self, claim: Claim, offset: int) -> ShardState:
+        """Return the state of a claimed shard, with its stored duplicate keys."""
         is_decisions = claim.shard.topic == self._policy.decisions_topic
         state = ShardState.from_claim(claim, self._codecs, is_decisions, offset)
         if is_decisions and claim.max_decided_at is not None:
@@ -207,6 +209,7 @@ class Ownership:
         self._store.park(claim.shard, claim.epoch, str(error))
 
     def _hold(self, claim: Claim, reason: str) -> None:
+        """Park a shard: it is not read until somebody resumes it."""
         shard = claim.shard
         log.error("data loss, shard is parked: %s", reason, extra={"shard": str(shard)})
         self.states.pop(shard, None)
@@ -229,6 +232,7 @@ class Ownership:
         self._not_before = now + RETRY_SECONDS
 
     def _release(self, shards: list[Shard]) -> None:
+        """Pause shards, and drop their states until they are claimed again."""
         self._source.pause(shards)
         self.unclaimed.update(shards)
         for shard in shards:
@@ -236,10 +240,12 @@ class Ownership:
 
 
 def _as_stored(state: ShardState, status: ShardStatus) -> bool:
+    """Return True if a shard's claim and position are those that the store has."""
     return (state.claim.epoch, state.committed) == (status.epoch, status.next_offset)
 
 
 def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
+    """Raise a DataLossError if the topic was created again since it was last read."""
     shard, stored_id = claim.shard, claim.topic_id
     if stored_id is None or topic_id is None or stored_id == topic_id:
         return

@@ -60,6 +60,7 @@ class RepetitionBlock:
         return ended_days
 
     def _end(self) -> list[Repetition]:
+        """Empty the block; return what it tells of repeated requests, if it could be tested."""
         rows, day = self._rows, self.day
         self._rows, self._size, self.halvings = [], 0, 0
         if day is None or not rows:
@@ -69,6 +70,7 @@ class RepetitionBlock:
         return [repetition] if repetition.tested else []
 
     def _keep(self, atoms: Int64s, scores: Floats, ts: Int64s) -> None:
+        """Keep decisions that have a score; beyond MAX_ROWS, halve the sample."""
         comparable = ~np.isnan(scores) & _in_sample(atoms, scores, self.halvings)
         self._rows.append((atoms[comparable], scores[comparable], ts[comparable]))
         self._size += int(np.count_nonzero(comparable))

@@ -257,6 +257,7 @@ class ShardState:
             )
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
+        """Decode and count a batch; set aside what follows a leap in time."""
         dead_letters, decoded, results = self._decoded(records, now)
         leaps = self.clock.look(decoded.ts, decoded.offsets, reading)
         self._aside = self.aside_at = None
@@ -282,6 +283,7 @@ class ShardState:
     def _decoded(
         self, records: RecordBatch, now: int
     ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels, list[BiasScore]]:
+        """Decode a batch; return its dead letters, events and results of bias evaluations."""
         dead_letters = DeadLetterBuffer(records, self.codecs.hasher)
         if self.codecs.wire is not None:
             records = self.codecs.wire.as_json(records, dead_letters)
@@ -299,6 +301,7 @@ class ShardState:
         self.next_offset = records.offsets[-1] + 1
 
     def _count_dead_letters(self, dead_letters: DeadLetterBuffer) -> None:
+        """Count dead letters, and keep at most MAX_DEAD_LETTERS of them in a flush."""
         storable = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
         self._dead_letters.extend(storable)
         self._noticed.unreadable.update(dead_letters.by_field)
@@ -329,6 +332,7 @@ class ShardState:
     def _add_decisions(
         self, decoded: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
     ) -> None:
+        """Buffer the good decisions that are no copies; count both, and label requests."""
         rows = np.flatnonzero(good)
         if not len(rows):
             return
@@ -381,6 +385,7 @@ class ShardState:
                 self._probes.append(verdict)
 
     def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
+        """Return these rows as they are stored: hashed, coded, with label request and route."""
         coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
         ts = decoded.ts[rows]
         ids = self.codecs.hasher(texts_at(decoded.texts, rows), ts)
@@ -406,6 +411,7 @@ class ShardState:
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
     ) -> None:
+        """Count label requests by route, and those of copies."""
         for counts, rows in (
             (self.tallies.requested, requested),
             (self.tallies.repeated, requested & ~fresh),

@@ -58,6 +58,7 @@ def finite_or_list(text: str) -> float | list[object]:
 
 
 def _repaired_token(match: re.Match[bytes]) -> bytes:
+    """Return a token of JSON; one with broken Unicode is replaced by a marker."""
     text = match["text"]
     if text is None:
         return _UNREADABLE

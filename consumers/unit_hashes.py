@@ -42,6 +42,7 @@ class _HashesOfDay:
         return hashes
 
     def _remembered(self, units: Sequence[str]) -> Int64s:
+        """Return the hashes of units, from memory where known; forget all if there are too many."""
         new_units = [unit for unit in set(units) if unit not in self._hashes]
         new_hashes = hash_texts(self._keyed, new_units).tolist()
         self._hashes.update(zip(new_units, new_hashes, strict=True))
@@ -75,6 +76,7 @@ class UnitHasher:
         return hashes
 
     def _of_group(self, group: int) -> _HashesOfDay:
+        """Return the memory of hashes for one key and day, made if absent."""
         if group not in self._days:
             if len(self._days) >= _MAX_GROUPS:
                 self._days.clear()

@@ -101,6 +101,7 @@ class UnknownFields:
         return self._shown.get(name, OTHER)
 
     def _watch(self, name: str, events: int) -> None:
+        """Count a name; show it once it is frequent, and forget all counts if names are many."""
         self._seen[name] += events
         if self._seen[name] >= SHOWN_FROM:
             del self._seen[name]

@@ -137,7 +137,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Record end offsets, as asked for, in the shards' states; None makes a shard doubted."""
+        """Record end offsets of the shards that we own; None makes a shard doubted."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)
@@ -196,9 +196,11 @@ class Progress:
         return SILENT_SECONDS if state.caught_up or state.doubted else inf
 
     def _waits(self, state: ShardState, now: float) -> float:
+        """Return the seconds since a shard moved, paused or was at its end; 0 before any."""
         return now - self._since.get(state.shard, now)
 
     def _silent(self, state: ShardState, now: float) -> float:
+        """Return the seconds since a shard's end was last heard of; 0 before any."""
         return now - self._heard.get(state.shard, now)
 
 

@@ -104,6 +104,7 @@ def not_after(der: bytes) -> int:
 
 
 def _not_after(der: bytes) -> datetime:
+    """Return when a DER certificate expires; it reads no other field."""
     _, certificate, _ = _read_element(der, 0)
     _, at, _ = _read_element(der, certificate)
     tag, _, end = _read_element(der, at)

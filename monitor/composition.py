@@ -219,6 +219,7 @@ def check_access(settings: Settings, *, writes: bool = False) -> None:
 
 
 def _need(stream: StreamSettings) -> Need:
+    """Return the topics and the consumer group that a worker needs rights for."""
     from consumers.sources.kafka_preflight import Need  # noqa: PLC0415 - slow to load
 
     return Need(stream.topics, stream.group_id)
@@ -292,6 +293,7 @@ def kafka_source(settings: Settings) -> RecordSource:
 
 
 def _rdkafka_source() -> type[RdkafkaSource]:
+    """Return the source class of librdkafka; an error if its package is not installed."""
     try:
         from consumers.sources.librdkafka_source import RdkafkaSource  # noqa: PLC0415 - optional
     except ImportError as error:
@@ -429,6 +431,7 @@ def _codecs(
     versions: Collection[str],
     labelled: frozenset[str] | None,
 ) -> Codecs:
+    """Build the decoders and coders of decisions and labels, and the clock that checks times."""
     stream = settings.stream
     coder = Coder(eras, MAX_VERSIONS, versions)
     of_decisions, of_labels = event_mappings(settings, labelled)
@@ -661,6 +664,7 @@ def build_site(
 
 
 def _site_facts(settings: Settings) -> SiteFacts:
+    """Return what pages and reports say of the installation, from the settings."""
     from monitor.web import SiteFacts  # noqa: PLC0415 - slow to load
 
     alerting = settings.alerting
@@ -736,6 +740,7 @@ def _limitations(settings: Settings) -> tuple[Limitation, ...]:
 
 
 def _operations(operations: Operations) -> HttpConfig | None:
+    """Return the HTTP settings of the port for health and own metrics; None without that port."""
     if operations.port is None:
         return None
     from alerts.http import HttpConfig  # noqa: PLC0415 - slow to load

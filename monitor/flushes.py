@@ -69,6 +69,7 @@ class DecisionColumns:
 
 
 def _filled(parts: Sequence[DecisionColumns], name: str) -> list[npt.NDArray[Any]]:
+    """Return one column of all parts; where some have it, absent ones are filled with 0."""
     columns = [getattr(part, name) for part in parts]
     if not any(map(len, columns)):
         return columns

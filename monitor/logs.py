@@ -23,6 +23,7 @@ def trace_of(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> Iterator[str]:
+    """Yield the traceback with its causes; of foreign errors the message is left out."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
         yield from _trace(cause)
@@ -35,6 +36,8 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 
 class _Formatter(logging.Formatter):
+    """Formatter with the traceback of a record's error, or an empty text."""
+
     def _failure(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
         return "" if error is None else trace_of(error)

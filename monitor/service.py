@@ -249,6 +249,7 @@ class Service:
         return thread
 
     def _guarded(self, target: Callable[[], None]) -> None:
+        """Run a part's thread; whatever ends it ends the service, and a failure is kept."""
         try:
             target()
         except BaseException as error:
@@ -267,6 +268,7 @@ class Service:
             inbox.look()
 
     def _begin(self) -> None:
+        """Prepare the store for this service, and log what changed since the last start."""
         try:
             changes = composition.begin_service(self.settings, self.engine, self._clock)
         except BaseException:
@@ -278,6 +280,7 @@ class Service:
     # Evaluate and publish
 
     def _evaluate_forever(self) -> None:
+        """Evaluate once in each cycle until ingest has ended, and once more after it."""
         interval = self.settings.evaluate.cycle / SECOND
         try:
             self.evaluate_once()
@@ -318,6 +321,7 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
+        """Publish the newest Snapshot, confirmed ``age`` seconds ago, to the exporter."""
         newest = self._unseen_snapshot()
         if newest is not None:
             self._seen, snapshot = newest
@@ -360,7 +364,7 @@ class Service:
         self.metrics.set_watermark_lag(lag)
 
     def _judge_health(self) -> None:
-        """Read reasons for blindness from the store now and then; log new ones and set metrics."""
+        """Read reasons for blindness every JUDGE_SECONDS; log new ones and set metrics."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
@@ -375,7 +379,7 @@ class Service:
         self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Read the newest bias scores from the store now and then, and set their metrics."""
+        """Read the newest bias scores every JUDGE_SECONDS, and set their metrics."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return
@@ -392,6 +396,7 @@ class Service:
         ]
 
     def _evaluator_behind(self) -> Iterator[str]:
+        """Yield why this process does not evaluate: lost files, or an overdue cycle."""
         if self._lost:
             yield "files of the database were removed or replaced, and nothing is written any more"
         idle = self._clock.monotonic() - self._evaluated
@@ -402,6 +407,7 @@ class Service:
             )
 
     def _clean(self) -> None:
+        """Apply the retention if it is due."""
         now = self._clock.now()
         if now - self._cleaned >= RETENTION_EVERY:
             self._cleaned = now
@@ -429,12 +435,14 @@ class Service:
             self.metrics.set_pending(self._records.pending_rows())
 
     def _release(self) -> None:
+        """Give back the lease; a database that fails is only logged."""
         try:
             self.evaluator.release_lease()
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 
     def _live(self) -> bool:
+        """Return True unless the ingest of this process hangs."""
         return self.ingest is None or self.ingest.health.live(self._clock.monotonic())
 
     def ready(self) -> tuple[bool, str]:
@@ -445,4 +453,5 @@ class Service:
         return (True, "ok") if self.ingest is None else self.ingest.health.ready(now)
 
     def _started(self) -> bool:
+        """Return True once the ingest of this process has shards, or if there is none."""
         return self.ingest is None or self.ingest.health.started

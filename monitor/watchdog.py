@@ -55,6 +55,7 @@ class Watchdog:
         self._reported = state, stuck
 
     def _access_error(self) -> str | None:
+        """Return why the broker refuses us; None if it does not."""
         try:
             composition.check_access(self._settings)
         except AccessError as error:
@@ -62,6 +63,7 @@ class Watchdog:
         return None
 
     def _ask_ends(self) -> None:
+        """Ask the broker for ends of partitions that ingest does not know; None if silent."""
         shards = self._ingest.health.unknown
         if self._settings.stream.embedded:
             self._ingest.set_end_offsets({s: self._ingest.source.high_water(s) for s in shards})

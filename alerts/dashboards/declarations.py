@@ -316,6 +316,7 @@ def _faults(dashboard: Dashboard) -> Iterator[str]:
 
 
 def _faults_of_panel(panel: Panel) -> Iterator[str]:
+    """Yield what is wrong with a panel's declaration: unknown looks, words or columns."""
     looks = [*panel.looks.values(), *(column.look for column in panel.columns)]
     words = [panel.words, *(column.words for column in panel.columns)]
     for look in looks:

@@ -207,6 +207,7 @@ def _column_properties(column: Column) -> Json:
 
 
 def _transformations(panel: Panel) -> Iterator[Json]:
+    """Yield the transformations of a table: which columns, in which order, sorted by which."""
     if not panel.columns:
         return
     titles = {column.source: column.heading for column in panel.columns}

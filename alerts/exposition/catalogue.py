@@ -90,6 +90,7 @@ def _family(
 
 
 def _interval(stem: str, labels: tuple[str, ...], *, tier: int = 0) -> Interval:
+    """Return the families of a rate and of both its bounds."""
     value = _family(f"{stem}_ratio", Rule.RELEASED_RATE, labels, tier=tier)
     lower, upper = (
         replace(

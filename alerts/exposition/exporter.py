@@ -44,6 +44,7 @@ class _SelectedMetrics(Collector):
         return (metric for metric in self._registry.collect() if self._is_selected(metric.name))
 
     def _is_selected(self, name: str) -> bool:
+        """Return True if a name is asked for, or has the prefix that is."""
         return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
 
 
@@ -132,6 +133,7 @@ class Exporter:
         return page
 
     def _fresh(self) -> Page:
+        """Return the current page; EMPTY if it is stale, or nothing is started."""
         page_and_time = self._current
         if page_and_time is None or not self._started():
             return EMPTY
@@ -140,6 +142,7 @@ class Exporter:
 
 
 def _warn_of_dropped(before: Page, page: Page) -> None:
+    """Log which families are left out, when that changes."""
     if page.dropped and page.dropped != before.dropped:
         _log.warning(
             "max_series is exceeded: %d series left out (%s)",
@@ -182,6 +185,7 @@ def wants_openmetrics(accept: str) -> bool:
 
 
 def _choices(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield name, parameters and weight of each choice of an Accept header."""
     for choice in header.split(","):
         name, *rest = (part.strip().lower() for part in choice.split(";"))
         pairs = (part.partition("=") for part in rest)

@@ -143,6 +143,7 @@ def _sides(
     rate: ShownRate | None,
     gap: ShownGap | None,
 ) -> Iterator[SideRate]:
+    """Yield the published rates that an incident compares: slice, and reference if there is one."""
     if rate is None:
         return
     yield _side("slice", incident.slice, rate)
@@ -208,6 +209,7 @@ def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
 def _window_says(
     incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
 ) -> WindowSays:
+    """Return how the window's latest value stands to the incident's limit."""
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
     limit = incident.limit

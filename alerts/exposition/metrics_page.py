@@ -84,6 +84,7 @@ def _sections() -> Iterator[str]:
 
 
 def _title(family: Family) -> str:
+    """Return the heading that a family of metrics is listed under."""
     if family not in PAGE:
         return "The service itself" if family in OPERATIONS else "What is read"
     if "incident" in family.labels:

@@ -62,6 +62,7 @@ class Press:
         return self._heads[family]
 
     def _part(self, name: Hashable, blocks: Sequence[Blocks]) -> _Pieces:
+        """Return a part's lines by family; the same pieces if no block has changed."""
         last_blocks, pieces = self._known.get(name, ((), {}))
         if len(last_blocks) == len(blocks) and all(map(is_, last_blocks, blocks)):
             return pieces
@@ -76,6 +77,7 @@ class Press:
         return self._pressed(sum(numbers), "".join(texts))
 
     def _pressed(self, series: int, text: str) -> Piece:
+        """Return lines as plain bytes, and compressed so that pieces can be joined in any order."""
         plain = text.encode()
         # A full flush ends on a byte and drops the history, so any piece may precede or follow.
         packed = self._packer.compress(plain) + self._packer.flush(zlib.Z_FULL_FLUSH)

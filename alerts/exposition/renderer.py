@@ -174,6 +174,7 @@ class _SnapshotSamples(Samples):
     """Samples of contracts, windows, incidents and probe sets."""
 
     def add_contract(self, table: ContractTable) -> None:
+        """Add the samples of a contract: limits, faults of labels, incidents and windows."""
         name = table.contract
         identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
         self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)
@@ -220,6 +221,7 @@ class _SnapshotSamples(Samples):
             self._add_window(name, window)
 
     def _add_window(self, contract: str, window: WindowTable) -> None:
+        """Add the samples of a window: periods, losses and spreads of its groups."""
         name = window.window
         self._add_periods((contract, "", name), window)
         self.put(catalogue.DATA_LOST, window.data_lost, contract, name)
@@ -237,6 +239,7 @@ class _SnapshotSamples(Samples):
                 self.put(catalogue.WINDOW_END, _seconds(period.end), *labels, kind)
 
     def _add_incident(self, table: ContractTable, incident: ShownIncident) -> None:
+        """Add the samples of an incident: if it pages, its facts, value, limit and times."""
         labels = (table.contract, incident.metric.value, str(incident.id))
         accepted = incident.accepted_until is not None
         facts = IncidentFacts.from_incident(table, incident)
@@ -310,6 +313,7 @@ def _size(families: _Families) -> int:
 
 
 def _within_budget(families: _Families, max_series: int) -> _Families:
+    """Return the families that fit; whole tiers are left out until they do."""
     remaining = families
     for tier in sorted({family.tier for family in families if family.tier}):
         if _size(remaining) <= max_series:

@@ -28,6 +28,7 @@ def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
 
 
 def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
+    """Add rates, gaps and score bands of a row; verdicts only where its window decides."""
     contract, *slice_labels = place.cell
     for metric, rate in sorted(row.rates.items()):
         text = label_text(catalogue.SLICE, (contract, metric.value, *slice_labels))
@@ -46,6 +47,7 @@ def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 
 
 def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
+    """Add breaches, evidence, detectable gaps, needed labels and findings of a row."""
     contract, *slice_labels = place.cell
     since = {metric: at / SECOND for metric, at in row.breach_since.items()}
     samples.put_by_metric(catalogue.BREACH_SINCE, since, contract, *slice_labels)
@@ -61,6 +63,7 @@ def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 
 
 def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
+    """Add the stage behind a breach, and the reviewers' agreement, of a row."""
     contract, *slice_labels = place.cell
     for metric, shown in sorted(row.stages.items()):
         stage = (shown.stage.value, shown.share.value if shown.share else "")
@@ -75,6 +78,7 @@ def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 def _put_one_of(
     samples: Samples, family: Family, labels: tuple[str, ...], value: State | Verdict
 ) -> None:
+    """Add a sample for each possible value: 1 for the true one, 0 for the others."""
     before, last = label_text(family.labels[:-1], labels)[:-1], family.labels[-1]
     for possible, word in _label_words(type(value)):
         samples.add(family, f'{before},{last}="{word}"}}', possible is value)

@@ -264,6 +264,7 @@ class ServiceMetrics:
                 self._show_delays()
 
     def _show_delays(self) -> None:
+        """Show delays in buckets with at least k of them; the others wait."""
         delays = np.array(self._unshown)
         buckets = np.searchsorted(_DELAY_EDGES, delays)
         counts = np.bincount(buckets, minlength=len(self._delays))
@@ -356,6 +357,7 @@ class ServiceMetrics:
             self._show_unlisted()
 
     def _show_unlisted(self) -> None:
+        """Show, rounded down, how many unlisted values each attribute has."""
         for attribute, number in self._unknown.items():
             shown = number // SHOWN_STEP * SHOWN_STEP
             self._set(catalogue.UNKNOWN_VALUES, shown, attribute)
@@ -503,6 +505,7 @@ class ServiceMetrics:
                 yield _metric(family, values[family])
 
     def _set(self, family: Family, value: float | None, *labels: str) -> None:
+        """Set a sample, or remove it with None."""
         samples = self._values.setdefault(family, {})
         if value is None:
             samples.pop(labels, None)

@@ -70,6 +70,7 @@ class Acceptor:
             self._tasks[connection] = loop.create_task(self._connect(connection))
 
     async def _wait_for_room(self) -> None:
+        """Wait for a free slot; end a connection that only reads or writes to make room."""
         while len(self._tasks) >= self._slots:
             if not self.evict(Phase.READING, Phase.WRITING):
                 self._left.clear()
@@ -128,6 +129,7 @@ class Acceptor:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
+        """Abort a connection and free its slot at once."""
         if connection.connected:
             connection.transport.abort()
         else:

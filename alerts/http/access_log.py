@@ -32,6 +32,8 @@ _REFUSED = _Pace(60.0, 10)  # every single mistake, but at most 11 lines per min
 
 
 class _Key(NamedTuple):
+    """Reader, path and status that accesses are counted by."""
+
     reader: str
     path: str
     status: HTTPStatus
@@ -47,6 +49,8 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Tally:
+    """Accesses of a key in the present period: those logged and those not yet."""
+
     ends: float  # monotonic
     since: int  # wall clock
     logged: int = 0
@@ -55,6 +59,8 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """Line to log: how many accesses of a key since a time (wall clock)."""
+
     key: _Key
     count: int
     since: int
@@ -100,6 +106,7 @@ class AccessLog:
         _write(lines)
 
     def _tally(self, key: _Key) -> tuple[_Key, _Tally]:
+        """Return the tally of a reader and path; beyond MAX_TALLIES readers share one."""
         if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
             key = key._replace(reader=OTHERS)
         if key not in self._tallies:
@@ -110,6 +117,7 @@ class AccessLog:
         return _Tally(self._clock.monotonic() + key.pace.period, self._clock.now(), logged)
 
     def _ended(self) -> list[_Line]:
+        """Return the lines of pauses that are over, and count their readers anew."""
         now = self._clock.monotonic()
         ended = [(key, tally) for key, tally in self._tallies.items() if tally.ends <= now]
         lines = []

@@ -105,6 +105,7 @@ class Guarded:
             await self._answer(Request(scope, receive), send)
 
     async def _answer(self, request: Request, send: Send) -> None:
+        """Admit or refuse a request, wait for its turn, and answer; log who asked what."""
         certificate = request.scope["state"].get(CERTIFICATE)
         admission = self._access.guard.admit(header(request, "authorization"), certificate)
 
@@ -143,6 +144,7 @@ class Guarded:
         return None
 
     async def _read_form(self, request: Request, admission: Admission) -> None:
+        """Check who sends a form and from where, and read its fields."""
         if not admission.responds:
             raise HTTPException(HTTPStatus.FORBIDDEN)
         self._access.check_actor(request, admission)
@@ -162,6 +164,7 @@ class Received(Guarded):
         self._batches = 0
 
     async def _answer(self, request: Request, send: Send) -> None:
+        """Answer a batch, and count it as long as it takes."""
         self._batches += 1
         try:
             await super()._answer(request, send)
@@ -169,6 +172,7 @@ class Received(Guarded):
             self._batches -= 1
 
     async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
+        """Read the body of a batch; return the refusal if it may not be sent."""
         if not admission.sends or "origin" in request.headers:
             return status_only(HTTPStatus.FORBIDDEN)
         if self._batches > MAX_BATCHES:
@@ -306,6 +310,7 @@ class _Strict:
 
 
 def _refusal(scope: Scope) -> HTTPStatus | None:
+    """Return the status that refuses a head too large or of another HTTP; None if neither."""
     size = sum(len(name) + len(value) for name, value in scope["headers"])
     if size + len(scope["raw_path"]) + len(scope["query_string"]) > MAX_HEAD:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

@@ -85,6 +85,7 @@ class Connection(H11Protocol):
         return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
 
     def _begin(self, phase: Phase, seconds: float) -> None:
+        """Enter a phase, whose deadline is in ``seconds``."""
         self._phase = phase
         self.since = time.monotonic()
         self.deadline = self.since + seconds
@@ -108,7 +109,7 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, self._timeouts.idle)
 
     def data_received(self, data: bytes) -> None:
-        """Read data in parts no larger than a head, so that each is checked before the next."""
+        """Read data in parts no larger than a head; a head's first byte starts its deadline."""
         for start in range(0, len(data), MAX_HEAD):
             if self._refused:
                 return  # dropped, until the deadline of the refusal
@@ -162,7 +163,10 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, times.head if self._head_begun else times.idle)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid request with 400 or 431 and drop further data; closing would cut it."""
+        """Answer an unreadable head with 400 or 431 and drop further data; closing would cut it.
+
+        An unreadable body gets no answer of its own: its request is the last one that is answered.
+        """
         if self.answering:  # the body of a request is broken: it is the last one answered
             self.cycle.keep_alive = False
             return
@@ -177,6 +181,7 @@ class Connection(H11Protocol):
             self._begin(Phase.WRITING, self._timeouts.drain)
 
     def _refusal(self, status: int) -> bytes:
+        """Return the whole response of a status as bytes; it closes the connection."""
         body = f"{status} {HTTPStatus(status).phrase}\n".encode()
         headers = [
             *self.server_state.default_headers,

@@ -96,6 +96,7 @@ class AnswerTurns:
         answer: asyncio.Future[Response] = loop.create_future()
 
         def make() -> None:
+            """Make the answer in a thread, and pass it or its error to the loop."""
             try:
                 settled = partial(_settle, answer, answer.set_result, view(request))
             except Exception as error:

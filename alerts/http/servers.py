@@ -134,6 +134,7 @@ def metrics_server(config: HttpConfig, body: Body, health: HealthChecks) -> Http
 def _server(
     config: HttpConfig, views: Views, probes: HealthEndpoints, log: AccessLog | None = None
 ) -> HttpServer:
+    """Build a port's server: guard, log, turns of answers, and views."""
     guard = Guard(
         config.tokens,
         certificates=config.client_ca_file is not None,

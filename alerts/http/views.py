@@ -56,6 +56,7 @@ def snapshot_view(find: Find) -> View:
     turn = threading.Lock()
 
     def view(request: Request) -> Response:
+        """Return a stored Snapshot by its number as JSON; 404 without one, 503 if busy."""
         number = request.path_params["number"]
         if not _NUMBER.fullmatch(number):
             return status_only(HTTPStatus.NOT_FOUND)
@@ -120,6 +121,7 @@ class HealthEndpoints:
         return _yes_or_no(self._health.started())
 
     def _ready(self, _: Request) -> Response:
+        """Answer 200 if ready, else 503 with the reason; log each change."""
         ready, reason = self._health.ready()
         reason = "" if ready else reason
         if reason != self._why_not_ready:

@@ -45,6 +45,7 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
 
 
 def _route(settings: Settings) -> Document:
+    """Return the routing tree: by severity, and by office hours where a use case wants that."""
     awaits_day = [use_case.name for use_case in settings.use_case if not use_case.page_at_night]
     return {
         # Alerts without a severity of ours wake nobody, but are not lost.

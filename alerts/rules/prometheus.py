@@ -55,12 +55,14 @@ def rules(settings: Settings) -> Document:
 
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
+    """Yield the recording rule that holds an alert while its series are absent, if it has one."""
     if alert.hold_while_absent:
         expr = held_expression(alert.key, alert.expr, alert.hold_while_absent)
         yield {"record": held_name(alert.key), "expr": expr}
 
 
 def _rule(alert: Alert, settings: Settings) -> Document:
+    """Return an alert as a Prometheus rule."""
     rule: Document = {"alert": alert.name, "expr": alert.rule_expr}
     if alert.for_:
         rule["for"] = alert.for_
@@ -74,6 +76,7 @@ def _rule(alert: Alert, settings: Settings) -> Document:
 
 
 def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield name and template of an alert's annotations, with links where they are configured."""
     texts = {
         "summary": alert.summary,
         "description": alert.description + "".join(f"<< {name} >>" for name in alert.details),
@@ -151,6 +154,7 @@ def needed_files(settings: Settings) -> tuple[str, ...]:
 
 
 def _scrapes(settings: Settings) -> Iterator[Document]:
+    """Yield the scrape jobs of the service's ports."""
     server, operations = settings.server, settings.server.operations
     job, outside = settings.alerting.job, settings.alerting.external_url
     yield {

@@ -66,6 +66,8 @@ def avro(
 
 
 class _Registry:
+    """Client of a schema registry that looks up or registers schemas."""
+
     def __init__(
         self, url: str, headers: dict[str, str], context: ssl.SSLContext | None, timeout: float
     ) -> None:
@@ -93,6 +95,7 @@ class _Registry:
             raise TransportError(f"schema registry: HTTP status {error.code}") from None
 
     def _post(self, path: str, body: str) -> int:
+        """Register a schema, and return its id."""
         request = Request(self._url + path, body.encode(), self._headers)  # noqa: S310 - checked
         try:
             with urlopen(  # noqa: S310 - http or https, as checked
@@ -106,6 +109,8 @@ class _Registry:
 
 
 class _Encoder:
+    """Encoder of events as Avro, which asks the registry once for each kind of event."""
+
     def __init__(self, registry: _Registry, topics: Topics, *, register: bool) -> None:
         self._registry = registry
         self._topics = topics
@@ -122,6 +127,7 @@ class _Encoder:
         return out.getvalue()
 
     def _prepare(self, message: Message) -> tuple[bytes, Any]:
+        """Return the header and parsed schema of a kind of event, and keep both."""
         from fastavro import parse_schema  # noqa: PLC0415 - only where it is used
 
         schema, subject = SCHEMAS[message.kind], f"{self._topics.of(message)}-value"

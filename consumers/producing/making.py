@@ -136,6 +136,7 @@ def message_of(kind: Kind, fields: Mapping[str, object]) -> Message:
 
 
 def _key_of_decision(value: bytes) -> bytes:
+    """Return the message key of an encoded decision; an error if its versions do not fit."""
     event = _decode_decision(value)
     versions = msgspec.structs.astuple(event.versions or Versions())
     if any(text is not None and text.endswith("\n") for text in versions):
@@ -154,6 +155,7 @@ def _error(kind: Kind, reason: str, field: str, content: object = None) -> Event
 
 
 def _field_value(source: object, name: str) -> object:
+    """Return a field of a mapping or an object; None if it is absent."""
     if isinstance(source, Mapping):
         return source.get(name)
     return getattr(source, name, None)
@@ -175,6 +177,7 @@ def _json_value(kind: Kind, name: str, value: object) -> object:
 
 
 def _scalar(kind: Kind, name: str, value: Any) -> object:
+    """Return a value as JSON can hold it; an EventError names an unfit one."""
     if isinstance(value, Enum):
         value = value.value
     if type(value).__module__ == "numpy" and hasattr(value, "item"):

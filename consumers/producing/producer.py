@@ -204,6 +204,7 @@ class Producer:
             self._say_once(f"{kind}: {type(error).__name__}", kind, type(error).__name__)
 
     def _say_once(self, text: str, *about: str) -> None:
+        """Log why an event is not sent, once for each kind and reason."""
         if about not in self._said:
             self._said.add(about)
             _log.warning("not sent, and counted as invalid: %s", text)
@@ -241,6 +242,7 @@ class _Lane:
         self._abandoned.set()
 
     def _start(self) -> None:
+        """Start the thread that sends, at the first event."""
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="slicewatch", daemon=True)
@@ -250,6 +252,7 @@ class _Lane:
     # On the thread
 
     def _run(self) -> None:
+        """Send batches until the producer closes."""
         sender = _Sender(self._connect, self.buffer, self._abandoned)
         while batch := self.buffer.take(BATCH):
             sender.send(batch)
@@ -267,6 +270,7 @@ class _Sender:
         self._failing = False
 
     def send(self, batch: list[Message]) -> None:
+        """Send a batch until it is written or abandoned, with growing pauses between tries."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -292,6 +296,7 @@ class _Sender:
             self._transport = None
 
     def _report(self, error: Exception) -> None:
+        """Log the first failure of a row of failures."""
         if not self._failing:
             why = str(error) if isinstance(error, TransportError) else type(error).__name__
             _log.warning("events cannot be sent, they wait: %s", why)

@@ -77,6 +77,7 @@ def kafka_python(
     """
 
     def connect() -> Transport:
+        """Open a producer that waits for all replicas and keeps the order."""
         from kafka import KafkaProducer  # noqa: PLC0415 - only where it is used
 
         waits = int(SECONDS * 1000)
@@ -97,12 +98,15 @@ def kafka_python(
 
 
 class _KafkaPython:
+    """Transport by kafka-python."""
+
     def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics
         self._encode = encode
 
     def send(self, messages: Sequence[Message]) -> int:
+        """Send messages and wait; return how many were written, and raise what can be retried."""
         from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415 - only where it is used
 
         values = [self._encode(message) for message in messages]
@@ -161,6 +165,7 @@ def confluent(
     """
 
     def connect() -> Transport:
+        """Open a producer that waits for all replicas and keeps the order."""
         from confluent_kafka import Producer  # noqa: PLC0415 - only where it is used
 
         settings: dict[str, Any] = {
@@ -179,12 +184,15 @@ def confluent(
 
 
 class _Confluent:
+    """Transport by confluent-kafka."""
+
     def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics
         self._encode = encode
 
     def send(self, messages: Sequence[Message]) -> int:
+        """Send messages and wait; return how many were written, and raise what can be retried."""
         errors: list[Any] = []
 
         def record_outcome(error: Any, _: Any) -> None:
@@ -257,6 +265,7 @@ class _Http:
         pass
 
     def _post(self, body: bytes) -> int:
+        """Post events, and return how many were written; a TransportError may be retried."""
         connection = self._connection()
         try:
             connection.request("POST", self._path, body, dict(self._headers))

@@ -78,6 +78,7 @@ class EventJudge:
         return sorted(good), sorted(refused, key=lambda refusal: refusal.line)
 
     def _fits(self, event: Numbered, refused: list[EventRefusal]) -> bool:
+        """Return True for a single event that is not too large; else add a refusal."""
         line, value = event
         if len(value) > MAX_EVENT:
             reason = "too_large"
@@ -116,6 +117,7 @@ class EventJudge:
 
 
 def _is_label(value: bytes) -> bool:
+    """Return True if an event has the field ``label_id``; False if it is unreadable."""
     try:
         return decode_tolerantly(_names, value).label_id is not msgspec.UNSET
     except (ValueError, RecursionError):

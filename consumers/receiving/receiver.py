@@ -130,6 +130,7 @@ class EventReceiver:
             self._writer.write([Record(self._topics[g.is_label], g.key, g.value) for g in good])
 
     def _answer(self, written: int, refused: Sequence[EventRefusal]) -> Response:
+        """Return the answer: how many were written and why the others were refused."""
         self._count(Counter((refusal.reason, refusal.field) for refusal in refused))
         shown = [
             RefusedEvent(**asdict(refusal), message=why(refusal.reason, refusal.field))

@@ -161,6 +161,7 @@ class CsvRows:
         return [message] + [b""] * (len(lines) - 1)
 
     def _message(self, row_bytes: bytes) -> bytes:
+        """Return a CSV row as JSON; nothing for the header or an empty row."""
         text = row_bytes.decode("utf-8", "surrogateescape").removesuffix("\r")
         if not text.strip():
             return b""
@@ -220,6 +221,7 @@ def _typed(name: str, cell: str) -> object:
 
 
 def _cells(text: str) -> list[str]:
+    """Return the cells of a CSV row, however long they are."""
     try:
         return next(csv.reader([text], strict=True))
     except csv.Error:

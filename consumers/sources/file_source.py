@@ -120,6 +120,7 @@ class LineFile:
         return named or (self.path != STDIN and self._raw.peek(2).startswith(GZIP_MARK))
 
     def _take(self) -> list[bytes]:
+        """Return the next lines, as far as they can be read without waiting."""
         if self._left:
             lines, self._left = self._left, []
             return lines
@@ -134,6 +135,7 @@ class LineFile:
         return self._shaped(self._split(data))
 
     def _shaped(self, lines: list[bytes]) -> list[bytes]:
+        """Return lines as events; the first line that is not empty tells the form."""
         if self._form is None:
             first = next((line for line in lines if line.strip()), b"")
             if not first and not self._at_end:
@@ -142,6 +144,7 @@ class LineFile:
         return self._form(lines, self._at_end)
 
     def _split(self, data: bytes) -> list[bytes]:
+        """Return the whole lines in ``data``, and keep the rest; no data means the end."""
         if not data:
             self._at_end = True
             lines, self._rest = [self._rest] if self._rest else [], b""
@@ -318,6 +321,7 @@ class FileSource:
             file.close()
 
     def _chunk(self, shard: Shard) -> RecordBatch | None:
+        """Return the next messages of a shard, without empty lines; None if there are none."""
         file = self._files[shard]
         first = file.line
         values = [value_of(line) for line in file.read()]
@@ -339,6 +343,7 @@ class FileSource:
         )
 
     def _again(self, file: LineFile) -> LineFile:
+        """Return the file opened anew; an error for standard input."""
         if file.path == STDIN:
             raise SourceError(
                 f"standard input cannot go back from line {file.line}: run the replay again with "

@@ -126,6 +126,7 @@ class Inbox:
         return events
 
     def _take(self, path: Path) -> int:
+        """Append a file's events to the log, from where it was left; return how many."""
         reader = READERS.get("".join(path.suffixes[-2:]).lower()) or READERS.get(path.suffix)
         if reader is None:
             raise SourceError(f"its name must end in {', '.join(READERS)}; rename or convert it")

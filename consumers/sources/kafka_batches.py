@@ -78,10 +78,13 @@ class PackedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
+    """Batches of one fetch; each batch of the packed format comes as one record."""
+
     records: Any
     since: int
 
     def next_batch(self) -> Any:
+        """Return the next batch as one record, unchanged if old or of control; None at the end."""
         batch = self.records.next_batch()
         if batch is None or batch.magic < _PACKED or batch.is_control_batch:
             return batch

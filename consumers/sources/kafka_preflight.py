@@ -151,6 +151,7 @@ class _BrokerCheck:
         self._prove_password(get_sasl_mechanism(mechanism)(**self._security))
 
     def _prove_password(self, mechanism: Any) -> None:
+        """Exchange SASL messages until both sides are sure; else the login is refused."""
         while not mechanism.is_done():
             request = SaslAuthenticateRequest(mechanism.auth_bytes(), version=0)
             answer = self._or_refused(request, self._login_refused)
@@ -194,6 +195,7 @@ class _BrokerCheck:
             raise self._forbidden("group", group)
 
     def _or_refused(self, request: Any, refusal: Callable[[str], AccessError]) -> Any:
+        """Ask the broker; a connection that it closes raises ``refusal``."""
         try:
             return self._exchange.ask(request)
         except TimeoutError:
@@ -204,6 +206,7 @@ class _BrokerCheck:
             raise self._no_answer("") from error
 
     def _no_answer(self, alert: str) -> AccessError:
+        """Return the error for a broker that hangs up: wrong protocol or no certificate."""
         if not self._protocol.endswith("SSL"):
             tls = "SASL_SSL" if self._protocol.startswith("SASL") else "SSL or SASL_SSL"
             return AccessError(

@@ -326,6 +326,7 @@ class KafkaSource(GroupSource):
         return timeout if stable and not coordinator.need_rejoin() else max(timeout, JOIN_SECONDS)
 
     def _fetch(self, timeout: float) -> dict[TopicPartition, list[Any]]:
+        """Return what the broker has; nothing while it is away. Lost offsets park their shard."""
         try:
             batches: dict[TopicPartition, list[Any]] = self._consumer.poll(int(timeout * 1000))
         except (OffsetOutOfRangeError, LogTruncationError) as error:
@@ -367,6 +368,7 @@ class KafkaSource(GroupSource):
                 self._losses_to_report.append(self._park(shard, f"the topic ends at {water}"))
 
     def _check_end(self, shard: Shard, offset: int) -> None:
+        """Park a shard, with an error, if its offset is beyond the end of the topic."""
         try:
             end = fetch_end(self._connection, _topic_partition(shard))
         except KafkaError:
@@ -383,6 +385,7 @@ class KafkaSource(GroupSource):
         return self._losses_to_report.popleft()
 
     def _held(self, partition: TopicPartition) -> str:
+        """Return in words which offsets the broker still has."""
         try:
             low = self._consumer.beginning_offsets([partition], timeout_ms=2000)[partition]
             high = self._consumer.end_offsets([partition], timeout_ms=2000)[partition]

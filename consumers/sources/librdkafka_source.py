@@ -170,6 +170,7 @@ class RdkafkaSource(GroupSource):
         close_client(self._client)
 
     def _consume(self, timeout: float) -> list[Message]:
+        """Wait for a first message, and shortly for more to go with it."""
         with in_one_line(self._connection):
             messages = self._client.consume(1, timeout)
             if messages:
@@ -199,6 +200,7 @@ class RdkafkaSource(GroupSource):
                 self._fetching.run(shard, self._delivery.positions[shard])
 
     def _take_event(self, error: KafkaError, message: Message) -> None:
+        """Handle an event of the client: the end of a partition, lost offsets, or a notice."""
         shard = Shard(message.topic() or "", message.partition() or 0)
         is_running = shard in self._fetching.running
         if error.code() == KafkaError._PARTITION_EOF:

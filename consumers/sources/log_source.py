@@ -115,7 +115,7 @@ class LogSource:
         return False
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Delete old messages below the stored positions, now and then and a few at a time."""
+        """Delete a few old messages below the stored positions, at every TRIM_EVERY-th call."""
         self._reports += 1
         if self._reports % TRIM_EVERY == 1:
             try:

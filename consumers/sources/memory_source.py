@@ -334,6 +334,7 @@ class MemorySource:
         return revoked, assigned
 
     def _fetch(self) -> list[RecordBatch]:
+        """Return the next messages of shards in turn, at most ``max_records`` in all."""
         fetched, room = [], self._max_records
         for shard in self._delivery.flowing():
             log = self._broker.log(shard)

@@ -44,6 +44,7 @@ class AvroMessages:
         return replace(records, offsets=offsets, values=values, timestamps=stamps)
 
     def _json(self, value: bytes | None) -> bytes | None:
+        """Return an Avro message as JSON, and JSON as it is; refuse an unknown schema."""
         number = schema_number(value)
         if value is None or number is None:
             if value and not value.startswith(_JSON_STARTS):

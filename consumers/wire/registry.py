@@ -162,6 +162,7 @@ class SchemaRegistry:
         return Written(answer.schema, answer.schema_type or "AVRO", tuple(texts.values()))
 
     def _collect(self, references: list[_Reference], texts: dict[str, str], depth: int = 0) -> bool:
+        """Add referenced schemas to ``texts``; return False if one is missing or too many."""
         for reference in references:
             key = f"{reference.subject}/{reference.version}"
             if key in texts:
@@ -181,6 +182,7 @@ class SchemaRegistry:
         return True
 
     def _get(self, path: str) -> _RegistryAnswer | None:
+        """Return the registry's answer, None if there is no such schema; else an error says why."""
         status, body = self._ask(path)
         if status in _REFUSED:
             raise AccessError(
@@ -200,6 +202,7 @@ class SchemaRegistry:
         raise SourceError(f"the schema registry at {self.url} fails (HTTP {status})")
 
     def _ask(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of one GET request."""
         try:
             response = self._pool.request(
                 "GET", self.url + path, headers=self._headers, preload_content=False
@@ -215,6 +218,7 @@ class SchemaRegistry:
 
 
 def _answer(body: bytes) -> _RegistryAnswer | None:
+    """Return the decoded body; None if it is too long or unreadable."""
     try:
         return _decode(body) if len(body) <= LARGEST_ANSWER else None
     except (ValueError, RecursionError):
@@ -233,6 +237,7 @@ def _cause_text(error: Exception) -> str:
 
 
 def _context(access: RegistryAccess) -> ssl.SSLContext:
+    """Return the TLS context for the registry; the error names an unusable file."""
     try:
         context = ssl.create_default_context(cafile=access.ca_file)
     except OSError as error:

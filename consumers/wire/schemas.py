@@ -113,6 +113,7 @@ class WriterSchemas:
         return self._keep(number, written)
 
     def _settle(self, number: int) -> bool:
+        """Return True if it is known by now what a schema is, or that there is none."""
         if number in self._known:
             return True
         now = self._monotonic()
@@ -132,10 +133,12 @@ class WriterSchemas:
         return True
 
     def _may_ask(self, now: float) -> bool:
+        """Count a question; return False if this turn has had its questions or its time."""
         self._asked += 1
         return self._asked <= MAX_ASKED and now < self._turn_ends
 
     def _keep(self, number: int, written: Written) -> WriterSchema:
+        """Remember a schema, and forget the oldest; log one that cannot be used."""
         self._again.pop(number, None)
         self._unknown.pop(number, None)
         self._forget_oldest(self._known)
@@ -164,6 +167,7 @@ class WriterSchemas:
         return True
 
     def _failed(self, why: str) -> None:
+        """Note that the registry failed; the pause before the next question doubles."""
         now = self._monotonic()
         self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
         self._next = now + self._pause
@@ -172,6 +176,7 @@ class WriterSchemas:
         self._away = (now if self._away is None else self._away[0], why)
 
     def _answered(self) -> None:
+        """Note that the registry answers; the next question need not wait."""
         if self._away is not None:
             _log.info("the schema registry answers again")
         self._away, self._pause, self._next = None, 0.0, 0.0

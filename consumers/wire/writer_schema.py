@@ -98,6 +98,7 @@ def _json_safe(value: Any) -> Any:
 
 
 def _parsed(written: Written) -> Any:
+    """Return a parsed schema with its references; refuse one that is too large."""
     names: dict[str, Any] = {}
     for text in written.references:
         fastavro.parse_schema(_without_millis(json.loads(text)), named_schemas=names)
@@ -165,6 +166,7 @@ class _Sizes:
         return self._size_of_unnamed(schema, within)
 
     def _size_of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        """Return the least size of an array, map or primitive; refuse a list of nothing."""
         kind = schema["type"]
         if kind == "array" and not self.size_of(schema["items"], (*within, "array")).least:
             raise _UnusableError("it has a list of what takes no bytes")
@@ -173,6 +175,7 @@ class _Sizes:
         return _BYTE if kind in ("array", "map") else self.size_of(kind, within)
 
     def _size_of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        """Return the least size of a named type, measured once; refuse one that holds itself."""
         name = schema["name"]
         if name in within:
             raise _UnusableError("it contains itself")
@@ -181,6 +184,7 @@ class _Sizes:
         return self._found[name]
 
     def _measured(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        """Return the least size and number of parts of a record, an enum or a fixed."""
         if schema["type"] == "fixed":
             return _Size(int(schema["size"]))
         if schema["type"] == "enum":

@@ -190,6 +190,7 @@ class _AuditRun:
         return tuple(faults)
 
     def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
+        """Judge one run's pairs, held out or not: counts, checks, supports, advice."""
         parts = {name: _part_pairs(part_pairs, held_out) for name, part_pairs in pairs.items()}
         own_pairs, synthetic = parts[title], self.contract.synthetic
         rows, compared = _rows(own_pairs), self._compared(own_pairs)

@@ -113,6 +113,7 @@ def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
 
 
 def _is_ahead(check: Check) -> bool:
+    """Return True if the slice is better off than the limit allows, by point or interval."""
     beyond = check.point is Point.FAIL and check.worse_off == check.against != ""
     return beyond or check.verdict is Verdict.BETTER_OFF
 
@@ -236,6 +237,7 @@ def _rows_to_compare(
 def _gap_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    """Yield a check for each gap that the contract limits in a slice; none for the reference."""
     reference, limits = group.reference, contract.limits_of(group.name, text)
     if text == reference:
         return
@@ -270,6 +272,7 @@ def _gap_checks(
 def _ratio_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    """Yield a check for each ratio to the reference that the contract limits in a slice."""
     reference, limits = group.reference, contract.limits_of(group.name, text)
     for metric in _GAPS:
         limit = limits.min_ratio(metric)
@@ -320,6 +323,7 @@ def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -
 
 
 def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
+    """Yield a check of a slice's TPR and FPR against the contract's levels, where it has any."""
     for name, metric, limit in (
         ("min_tpr", Metric.TPR, limits.min_tpr),
         ("max_fpr", Metric.FPR, limits.max_fpr),
@@ -330,6 +334,7 @@ def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Che
 
 
 def _baseline_level_checks(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
+    """Yield two checks: TPR not below the baseline's, FPR not above it."""
     for name, metric in (
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
@@ -437,6 +442,7 @@ def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
 
 
 def _rate_fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
+    """Return a rate as a fraction, with ``exact`` of its counts; None if there is no value."""
     if rate is None or rate.value is None:
         return None
     if exact:
@@ -500,4 +506,5 @@ def _tables_of_both(
 
 
 def _has_reference(slices: frozenset[str], text: str, reference: str) -> bool:
+    """Return True if the reference has rows: of its own, or for a complement other slices."""
     return bool(slices - {text}) if reference == COMPLEMENT else reference in slices

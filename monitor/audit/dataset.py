@@ -265,6 +265,7 @@ class _Sums:
 def _representation(
     counts: RowCounts, names: Sequence[str], precision: Precision
 ) -> Representation:
+    """Return shares by one group-by; withheld if a slice has 1 to k - 1 rows."""
     group_by, slices = "+".join(names), _by_slice(counts, names)
     if any(0 < sums.rows < precision.k for sums in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
@@ -321,6 +322,7 @@ class _ShownTable:
         return self.counts.has_ready and not self.hidden
 
     def lines(self) -> tuple[SliceShare, ...]:
+        """Return one line for each slice: rows and share, target share, and points between both."""
         return tuple(
             SliceShare(
                 slice=text,
@@ -356,6 +358,7 @@ class _ShownTable:
         return sums.target if self.counts.has_target else 1 / len(self.slices)
 
     def _ready_target(self, sums: _Sums) -> float | None:
+        """Return the ready share to reach: of the targets, else of all rows; None if unset."""
         if not self.counts.has_target:
             return self._rate(self.total.ready, self.total.rows)
         return sums.ready_target / sums.target if sums.target else None
@@ -364,6 +367,7 @@ class _ShownTable:
         return float(self.precision.rate(hits / trials, trials))
 
     def _ready_share(self, sums: _Sums) -> ReadyShare:
+        """Compare a slice's ready share with that of all other rows; without any, only state it."""
         share, target = self._rate(sums.ready, sums.rows), self._ready_target(sums)
         other_rows, other_ready = self.total.rows - sums.rows, self.total.ready - sums.ready
         if not other_rows:
@@ -384,6 +388,7 @@ class _ShownTable:
         )
 
     def _interval(self, share: float, rows: int) -> tuple[Floats, Floats]:
+        """Return the Wilson bounds of a share, wide enough for all comparisons at once."""
         present = sum(sums.rows > 0 for sums in self.slices.values())
         z = simultaneous_z(comparisons(present, COMPLEMENT))
         return wilson(share, self.precision.trials(rows), z)

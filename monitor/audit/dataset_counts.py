@@ -90,6 +90,7 @@ def read_counts(path: Path) -> RowCounts:
 
 
 def _attributes(path: Path, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the attribute columns, sorted; the error names a bad or absent column."""
     names = [name for name in header if name not in _RESERVED]
     for name in names:
         if not fits(name, AttributeName):
@@ -105,6 +106,7 @@ def _attributes(path: Path, header: Sequence[str]) -> tuple[str, ...]:
 def _combination(
     path: Path, line: int, header: Iterable[str], cells: Mapping[str, str]
 ) -> Combination:
+    """Return one line of the file, checked: attribute values, label, count and target."""
     values = {name: cells.get(name, "") for name in sorted(header) if name not in _RESERVED}
     for name, value in values.items():
         if not fits(value, Label):
@@ -128,6 +130,7 @@ def _target(path: Path, line: int, header: Iterable[str], cells: Mapping[str, st
 
 
 def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None:
+    """Raise an error if two lines have the same values and label."""
     first_lines: dict[tuple[object, ...], int] = {}
     for line, combination in lines:
         first_line = first_lines.setdefault((*combination.values.values(), combination.ready), line)
@@ -137,6 +140,7 @@ def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None
 
 
 def _with_shares(path: Path, combinations: Sequence[Combination]) -> list[Combination]:
+    """Return the rows with targets that sum to 1; an error unless they sum to 1 or 100."""
     total = sum(row.target or 0 for row in combinations)
     # Shares are written with two or three digits: thirds add up to 0.999.
     if not (isclose(total, 1, abs_tol=0.005) or isclose(total, 100, abs_tol=0.5)):

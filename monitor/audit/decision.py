@@ -175,6 +175,7 @@ def _requirement_line(
     signed: Signed,
     more_faults: Sequence[str],
 ) -> RequirementLine:
+    """Return if a requirement is met: by its signature, or by what ``measured`` finds wrong."""
     if measured is None:
         return signed.line(requirement)
     faults = "; ".join((*measured(run), *more_faults))
@@ -237,6 +238,7 @@ def _fails(check: Check) -> bool:
 
 
 def _checks_sentence(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
+    """Yield one sentence that names the checks that match, or nothing."""
     names = [
         _check_name(part, check) for part in run.parts for check in part.checks if matches(check)
     ]

@@ -122,6 +122,7 @@ def mcnemar(one_way: int, other_way: int) -> float:
 
 
 def _shown_flip(comparison: Compared) -> ShownFlip:
+    """Return a flip as the report shows it: both outcomes, direction, stage and cause."""
     reference, variant = comparison.reference.observed, comparison.variant.observed
     return ShownFlip(
         pair=comparison.pair,
@@ -136,6 +137,7 @@ def _shown_flip(comparison: Compared) -> ShownFlip:
 
 
 def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
+    """Return what the router decided for one variant, and the values that vary."""
     observed = row.observed
     return VariantOutcome(
         variant=row.item.variant,
@@ -156,6 +158,7 @@ def _cause(comparison: Compared) -> FlipCause | None:
 
 
 def _kind_counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
+    """Count pairs and flips of one axis and expected label; each number is shown or hidden."""
     behind = [comparison for comparison in compared if behind_gate(comparison)]
     flips = [comparison for comparison in compared if flipped(comparison)]
     flips_behind = [comparison for comparison in flips if behind_gate(comparison)]
@@ -195,6 +198,7 @@ def _flip_direction(flip: Compared) -> FlipDirection:
 
 
 def _direction_counts(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
+    """Count flips by direction; each number is shown or hidden."""
     return {
         way: _shown_number(
             [flip for flip in flips if _flip_direction(flip) is way], flips, precision

@@ -72,6 +72,7 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
 
 
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
+    """Yield each pair that cannot be compared, with all reasons."""
     pairs = by_pair(probe_set.items, lambda item: item)
     variants = _variants_by_axis(pairs.values())
     decided_rows = by_pair(rows, lambda row: row.item)
@@ -84,6 +85,7 @@ def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
 def _faults(
     probe_set: ProbeSet, items: Sequence[Item], variants: Mapping[str, frozenset[str]]
 ) -> Iterator[str]:
+    """Yield why items of the set do not make a pair."""
     yield from _variant_faults(items, variants, names_shown=probe_set.synthetic)
     yield from _reviewer_faults(items)
     for name, fixed_value in _FIXED.items():
@@ -96,6 +98,7 @@ def _faults(
 def _variant_faults(
     items: Sequence[Item], variants: Mapping[str, frozenset[str]], *, names_shown: bool
 ) -> Iterator[str]:
+    """Yield why the variants of a pair do not match: one missing, doubled, alone or of two axes."""
     variant_counts = Counter(item.variant for item in items)
     doubled = {name for name, count in variant_counts.items() if count > 1}
     axes = {item.axis for item in items}
@@ -119,11 +122,13 @@ def _names_note(names: Iterable[str], shown: bool) -> str:
 
 
 def _nothing_varied(items: Iterable[Item]) -> bool:
+    """Return True if two variants have the same attributes."""
     variants = {(item.variant, frozenset(item.attributes.items())) for item in items}
     return len({attributes for _, attributes in variants}) < len(variants)
 
 
 def _reviewer_faults(items: Sequence[Item]) -> Iterator[str]:
+    """Yield what reviewers have not stated or not agreed on."""
     if any(item.expected_ready is None for item in items):
         yield f"{EXPECTED} is missing: have reviewers state it"
     answers = {item.reviewers_agree for item in items}
@@ -134,6 +139,7 @@ def _reviewer_faults(items: Sequence[Item]) -> Iterator[str]:
 
 
 def _router_faults(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield which versions of the router differ within a pair, or from the reviewed policy."""
     if any(row.versions.policy != row.item.policy for row in rows):
         yield (
             "versions.policy is not the policy that reviewers judged under: run the router "

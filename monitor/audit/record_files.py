@@ -271,6 +271,7 @@ def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]
 def _csv_body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line number and non-empty cells of each row; an error if their number is wrong."""
     for line, row in rows:
         if len(row) != len(header):
             text = f"cells: {len(row)}, columns: {len(header)}; check commas and quotes"
@@ -319,6 +320,7 @@ class _RepeatedKeyError(ValueError):
 
 
 def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; an error if a name is in it twice."""
     value: dict[str, object] = {}
     for name, field in pairs:
         if name in value:
@@ -328,6 +330,7 @@ def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object
 
 
 def _refuse_constant(_: str) -> object:
+    """Raise a ValueError: NaN and Infinity are no JSON."""
     raise ValueError
 
 
@@ -354,6 +357,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
+    """Raise an error if the separator is wrong, or a column has no name or that of another one."""
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         raise problem(path, "one column only; separate columns by commas", line=line)
     for column, name in enumerate(header, 1):
@@ -376,6 +380,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked if gzipped; refuse more than MAX_BYTES."""
     try:
         with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -411,6 +416,7 @@ def nested_records(path: Path) -> Iterator[Record]:
 
 
 def _check_columns(path: Path, header: Sequence[str]) -> None:
+    """Raise an error for the first unknown column, or for a file that seems to have no header."""
     unknowns = [name for name in header if not (name in _COLUMNS or _is_attribute(name))]
     if not unknowns:
         return
@@ -424,6 +430,7 @@ def _check_columns(path: Path, header: Sequence[str]) -> None:
 
 
 def _is_attribute(column: str) -> bool:
+    """Return True for a column such as ``attributes.channel``."""
     outer, _, name = column.partition(".")
     return outer == "attributes" and fits(name, AttributeName)
 

@@ -116,6 +116,7 @@ def _first_error(
 
 
 def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+    """Return the error for a value that does not fit; it names the innermost unfit field."""
     if parts == ("versions",) and isinstance(value, dict):
         return _first_error(path, line, value, VersionFields, *parts)
     if parts == ("attributes",) and isinstance(value, dict) and value:
@@ -163,6 +164,7 @@ def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Ro
 
 
 def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
+    """Return the probe set of all rows; an error if two rows name different sets."""
     if not rows:
         raise problem(path, "no rows; write one row for each variant of each pair")
     first_line, first = rows[0]
@@ -187,6 +189,7 @@ def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
 
 
 def _check_doubles(path: Path, rows: Iterable[tuple[int, SetFields]]) -> None:
+    """Raise an error if two rows are of the same variant and pair."""
     first_lines: dict[tuple[str, str], int] = {}
     for line, fields in rows:
         first_line = first_lines.setdefault((fields.pair_id, fields.variant), line)
@@ -212,6 +215,7 @@ def _item(fields: SetFields) -> Item:
 
 
 def _row(line: int, fields: ResultFields) -> Row:
+    """Return a row of results; a route that is not stated follows from score and threshold."""
     score, threshold, passed = fields.judge_score, fields.threshold, fields.evidence_passed
     route = Route[fields.route.upper()] if fields.route else route_of(score, threshold, passed)
     return Row(
@@ -253,6 +257,7 @@ def _result_fields(row: Row) -> dict[str, object]:
 
 
 def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetFields]) -> None:
+    """Check records and create a file of JSON lines, gzipped by its name; never overwrite."""
     if is_csv(path):
         raise problem(path, "JSON lines are written; choose a name that ends in .jsonl")
     lines = []
@@ -267,6 +272,7 @@ def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetField
 
 
 def _create(path: Path, data: bytes) -> None:
+    """Create a file with this content; remove it if it cannot be written as a whole."""
     try:
         file = path.open("xb")
     except FileExistsError:

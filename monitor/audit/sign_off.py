@@ -157,6 +157,7 @@ def read_sign_off(path: Path, today: date) -> SignOff:
 def _signature(
     path: Path, tree: Mapping[str, object], name: str, today: date
 ) -> RequirementSignature:
+    """Return who signed a requirement, when and by what; errors name the field."""
     table = _table(path, tree, name)
     for key in table:
         _check_known(path, key, ("by", "at", "reference"), name)
@@ -169,6 +170,7 @@ def _signature(
 
 
 def _check_known(path: Path, name: str, allowed: Collection[str], table: str = "") -> None:
+    """Raise an error with the nearest known key, unless ``name`` is allowed."""
     if name not in allowed:
         near = get_close_matches(name.lower()[:64], allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -204,6 +206,7 @@ def _threshold(path: Path, head: Mapping[str, object]) -> float:
 
 
 def _results(path: Path, head: Mapping[str, object]) -> str:
+    """Return the hash of the results that were signed; an error without one."""
     if _RESULTS not in head:
         text = (
             "is missing; it was signed for an earlier version of slicewatch, which did not bind the"
@@ -222,6 +225,7 @@ def _hash(path: Path, head: Mapping[str, object], name: str, noun: str) -> str:
 
 
 def _date(path: Path, table: Mapping[str, object], name: str, today: date) -> date:
+    """Return the day of a signature; an error if it is no date, or in the future."""
     signed_on, field = table.get("at"), field_name(name, "at")
     if isinstance(signed_on, datetime) or not isinstance(signed_on, date):
         date_kind = "a date with a time" if isinstance(signed_on, datetime) else kind_of(signed_on)

@@ -130,6 +130,7 @@ def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _let_through(row: Row) -> Observed:
+    """Return the outcome as if the evidence gate had let the request through, to review."""
     observed = row.observed
     blocked = observed.route is Route.BLOCKED_BY_EVIDENCE
     return replace(
@@ -138,6 +139,7 @@ def _let_through(row: Row) -> Observed:
 
 
 def _stratum(row: Row, coding: Coding) -> Stratum:
+    """Return the stratum of a row; in an audit every row is labelled."""
     observed = row.observed
     return Stratum(
         observed.route,
@@ -305,6 +307,7 @@ def calibration_lines(
 
 
 def _exact_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+    """Yield the ready share of each slice and score band that has rows; synthetic sets only."""
     bands = calibration(table.labelled, coding)
     for i, text in enumerate(table.labelled.slices):
         for band, columns in bands.items():
@@ -317,6 +320,7 @@ def _exact_calibration(table: GroupSlices, coding: Coding) -> Iterator[Calibrati
 
 
 def _banded_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+    """Yield the published ready share of each slice and score band; 0 rows where hidden."""
     for row in table.rows:
         shown = {cell.band: cell.rate for cell in row.calibration}
         for name in coding.band_names:

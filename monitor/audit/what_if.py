@@ -38,6 +38,7 @@ class _Routed:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Row]) -> _Routed:
+        """Return routes, scores (minus infinity if absent) and gate results by row."""
         observed = [row.observed for row in rows]
         return cls(
             np.array(
@@ -66,6 +67,7 @@ class _Slices:
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
+        """Return the rows that count in rates, with the slice of each by one attribute."""
         rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
         texts = [_slice_text(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
@@ -145,6 +147,7 @@ def what_if(
 def _what_if_line(
     threshold: float, current: bool, sides: tuple[_Routed, _Routed], slices: _Slices
 ) -> WhatIfLine:
+    """Return flips, rates and largest gaps if all rows had this threshold."""
     tpr, fpr = (slices.rates(threshold, ready=ready) for ready in (True, False))
     return WhatIfLine(
         threshold=threshold,

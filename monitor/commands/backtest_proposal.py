@@ -61,6 +61,7 @@ def _metric_lines(proposal: MetricProposal) -> Iterator[str]:
 
 
 def _proposed_use_case(use_case: UseCase, proposal: Proposal) -> UseCase:
+    """Return the use case with the proposed limits, supports and window, as a new version."""
     changes: dict[str, object] = {}
     for metric in proposal.metrics:
         if metric.max_gap is not None and metric.min_support is not None:

@@ -192,6 +192,7 @@ def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
 
 
 def _displayable(settings: Settings) -> Iterator[str]:
+    """Yield the support that limits need, so that a gap or ratio of this size can be shown."""
     values = {attribute.name: len(attribute.listed) for attribute in settings.attribute}
     for contract in settings.contracts:
         largest = max(prod(values[n] for n in g.attributes) for g in contract.group_bys)
@@ -234,6 +235,7 @@ def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -
 
 
 def _certificates(settings: Settings) -> Iterator[str]:
+    """Yield until when certificates are valid; raise at the end if a served one has expired."""
     now, expired = SystemClock().now(), []
     for certificate in certificates.configured(settings):
         try:
@@ -391,6 +393,7 @@ def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
+    """Yield what a start with these settings would change in this database."""
     records, contracts = RecordStore(engine), composition.contract_records(settings)
     if (grid := Codings(engine).kept_grid(settings.coding)) is not None:
         yield (

@@ -95,6 +95,8 @@ class EventCheck:
 
 
 class _FileCheck:
+    """Check of one file of events: what of it would be counted, and why not the rest."""
+
     def __init__(
         self,
         settings: Settings,
@@ -134,6 +136,7 @@ class _FileCheck:
         yield from self._summary()
 
     def _batches(self) -> Iterator[RecordBatch]:
+        """Yield the file's lines in batches, and keep them until their findings are printed."""
         while not self._file.ended:
             first, lines = self._file.line, iter(self._file.read())
             while chunk := list(islice(lines, LINES_AT_ONCE)):
@@ -163,6 +166,7 @@ class _FileCheck:
     def _line(
         self, line: int, value: bytes, refused: Mapping[tuple[int, int], DeadLetter]
     ) -> Iterator[str]:
+        """Yield what is to be said of each event of a line: refused, or with what defects."""
         value = value if self._mapping is None else self._mapping(value)
         events = _events(value)[:MAX_EVENTS_PER_MESSAGE]
         for index in range(max(len(events), 1)):
@@ -199,6 +203,7 @@ class _FileCheck:
             yield "auto_serve although judge_score is below threshold: counted as it is"
 
     def _attribute(self, attribute: Attribute, value: Any) -> Iterator[str]:
+        """Count an attribute's value, and yield a finding if it is not listed."""
         code = attribute.code(None if value is None else value_text(value))
         is_listed = code in attribute.values
         self._coded[attribute.name]["listed" if is_listed else code] += 1

@@ -237,7 +237,7 @@ class ReplayProgress:
         self._bar.stop()
 
     def update(self, events: int) -> None:
-        """Add to ``events`` and move the bar; without a terminal, print a line now and then."""
+        """Add to ``events``, move the bar; or print a line every REMIND_SECONDS."""
         self.events += events
         read, size = self._source.progress
         self._bar.update(self._task, completed=read)

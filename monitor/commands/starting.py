@@ -118,6 +118,7 @@ class StopSignal:
 
 
 def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | None:
+    """Make a value in a thread, so that a stop is noticed meanwhile; None if one comes."""
     values: list[Made] = []
     failures: list[BaseException] = []
 

@@ -148,6 +148,7 @@ def blindness(facts: Facts) -> list[Reason]:
 
 
 def _no_worker(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if a partition has had no worker for WORKER_SILENT."""
     unread = [s.name for s in facts.shards if s.seen is None or s.seen > WORKER_SILENT]
     if unread:
         yield Reason(
@@ -157,6 +158,7 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
 
 
 def _not_stored(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if read events of a partition have been unstored for UNSTORED."""
     unstored = [s.name for s in facts.shards if s.unstored is not None and s.unstored > UNSTORED]
     if unstored:
         yield Reason(
@@ -167,6 +169,7 @@ def _not_stored(facts: Facts) -> Iterator[Reason]:
 
 
 def _not_read(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if decisions of a partition have waited in the broker for UNREAD."""
     waiting = [s.name for s in facts.shards if s.decisions and (s.unread or 0) > UNREAD]
     if waiting:
         yield Reason(
@@ -178,6 +181,7 @@ def _not_read(facts: Facts) -> Iterator[Reason]:
 
 
 def _behind(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if partitions of decisions lag so much that all windows wait for them."""
     newest = facts.newest
     if newest is None:
         return
@@ -207,6 +211,7 @@ def _missing_decisions(facts: Facts) -> Iterator[Reason]:
 
 
 def _labels_silent(facts: Facts) -> Iterator[Reason]:
+    """Yield a reason if labels have stopped."""
     since = facts.labels_silent_since
     if since is not None:
         yield Reason(

@@ -83,6 +83,7 @@ class Unseen:
         return cache(self._hides)
 
     def _hides(self, slot: int) -> bool:
+        """Return True if a slot is in a quiet time, or events of it are lost."""
         start = slot * SLOT
         lost = any(since < start + SLOT and start <= until for since, until in self.lost)
         at = in_zone(start, self.zone)
@@ -178,6 +179,7 @@ class _Silence:
         return steady > 0 and steady >= self._weeks - (self._weeks > 2)  # noqa: PLR2004
 
     def _overdue_if_steady(self) -> MissingDecisions | None:
+        """Return the alarm for a router without long pauses; None while silence is no sign."""
         if self._hides(self._present - STEADY_SILENCE, STEADY_SILENCE):
             return None
         minutes = max(1, min(self._longest_pauses)) * SLOT // MINUTE
@@ -305,6 +307,7 @@ class _Silence:
         return self._last - self._period * (number + 1) + (ahead - 1) % self._period + 1
 
     def _hides(self, start: int, length: int) -> bool:
+        """Return True if any of ``length`` slots from ``start`` is unseen."""
         return self._hidden is not None and any(map(self._hidden, range(start, start + length)))
 
     # Time
@@ -322,6 +325,7 @@ class _Silence:
     # Words
 
     def _due_text(self, earliest: int, latest: int) -> str:
+        """Say when decisions were due by the days before, and since when none has come."""
         since, first, last = self._at(0), self._at(earliest), self._at(latest + 1)
         days = (first.date() - since.date()).days
         day = "" if days == 0 else f"{since:%A} " if days < 7 else f"{since:%Y-%m-%d} "  # noqa: PLR2004

@@ -71,6 +71,7 @@ class QuietTime:
         return began_today or (moment < self.end and self._begins_on(day - _ONE_DAY))
 
     def _begins_on(self, day: date) -> bool:
+        """Return True if the quiet time begins on this day: by its dates, else by its weekdays."""
         if self.first is not None and self.last is not None:
             return self.first <= day <= self.last
         return self.days in ("daily", WEEKDAYS[day.weekday()])

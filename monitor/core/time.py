@@ -177,6 +177,7 @@ class IsoWeek:
         return self._monday(1)
 
     def _monday(self, weeks: int) -> int:
+        """Return the first microsecond of the Monday ``weeks`` later, in the week's zone."""
         monday = date.fromisocalendar(self.year, self.week, 1)
         if monday > _LAST_MONDAY - timedelta(weeks=weeks):  # the calendar ends there
             return to_micros(datetime.combine(monday, time(), UTC)) + weeks * 7 * DAY

@@ -187,6 +187,7 @@ class EmbeddedBroker:
         self.stop()
 
     def _try_start(self, binary: str) -> bool:
+        """Start the binary on a free port; return True if it became ready in time."""
         self.stop()
         self._port = free_port()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  stop() closes it

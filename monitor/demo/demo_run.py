@@ -187,6 +187,7 @@ class Demo:
             return None if self._parts is None else self._run_parts(self._parts)
 
     def _make_parts(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
+        """Create topics, service, traffic and story for a broker, with a database in ``folder``."""
         url = f"sqlite:///{folder / 'demo.db'}"
         settings = demo_settings(broker.bootstrap, url, self._options.port)
         topics = settings.stream.topics
@@ -204,6 +205,7 @@ class Demo:
         return _Parts(broker, service, traffic, story, engine)
 
     def _run_parts(self, parts: _Parts) -> DemoView | None:
+        """Run and show the demo until it is over; return the last view, None if hurried."""
         try:
             parts.service.start()
             self._url = f"http://127.0.0.1:{parts.service.port}"
@@ -240,6 +242,7 @@ class Demo:
             self._watch.look(slices, moment, incidents_of(snapshot))
 
     def _view(self, parts: _Parts) -> DemoView:
+        """Return what the screen shows now."""
         snapshot, seconds = parts.service.snapshot, self._seconds()
         consumed = _read_totals(parts.engine)
         return DemoView(
@@ -256,6 +259,7 @@ class Demo:
         )
 
     def _rate(self, seconds: float, events: int) -> float:
+        """Return the events per second in the last RATE_SECONDS; 0.0 at first."""
         self._lately.append((seconds, events))
         while self._lately[0][0] < seconds - RATE_SECONDS:
             self._lately.popleft()

@@ -87,6 +87,7 @@ class Story:
         self._given_up.set()
 
     def _run(self) -> None:
+        """Play the history without pauses, then turns at the chosen speed, until asked to end."""
         try:
             while self._clock.now() < BEGINS + HISTORY and not self._ending.is_set():
                 self._play_turn(self._clock.now() + DAY)

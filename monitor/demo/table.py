@@ -135,6 +135,7 @@ def _head(view: DemoView) -> Text:
 
 
 def _progress(view: DemoView) -> str:
+    """Return the line above the table: how far the labelled window is behind the watermark."""
     snapshot = view.snapshot
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
         return "joining the consumer group, filling the windows ..."

@@ -128,6 +128,7 @@ class Traffic:
         )
 
     def _send_decisions(self, decisions: Decisions, stamp: int) -> None:
+        """Produce decisions by partition, a few bad records among them, and count both."""
         self.produced.decisions += len(decisions)
         for partition in range(DECISION_PARTITIONS):
             in_partition = decisions.number % DECISION_PARTITIONS == partition

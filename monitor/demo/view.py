@@ -85,6 +85,7 @@ def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
 
 
 def _group_views(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
+    """Yield each slice's published row with its true TPR over the labelled period."""
     for row in group.rows:
         true_rate = None
         if group.labelled is not None and row.rates:

@@ -171,6 +171,7 @@ class SyntheticRouter:
         return decisions.take(np.argsort(at + rng.exponential(MINUTE / 2, n), kind="stable"))
 
     def _values(self, n: int, rare: bool) -> Int64s:
+        """Draw the attribute values of ``n`` decisions, by number; the first has the rare value."""
         columns = [
             self._rng.choice(len(shares), n, p=list(shares.values()))
             for shares in ATTRIBUTES.values()
@@ -182,6 +183,7 @@ class SyntheticRouter:
         return values
 
     def _scores(self, at: Int64s, values: Int64s, ready: Bools) -> Floats:
+        """Draw scores, 0 to 1; ready replies of one slice score lower after the regression."""
         world = self._world
         variety = list(ATTRIBUTES).index("language_variety")
         in_slice = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(REGRESSED)
@@ -253,6 +255,7 @@ class Reviewers:
         return given.take(np.argsort(given.labelled_at, kind="stable"))
 
     def _first_labels(self, asked: Decisions) -> Labels:
+        """Draw the first label of each decision, with its delay; few are undecidable."""
         n = len(asked)
         audit = np.not_equal(asked.route, Route.HUMAN_REVIEW)
         ready = np.where(asked.ready, READY, NOT_READY)
@@ -346,6 +349,7 @@ class Truth:
             self._add_hour(hour, rows.take(hours == hour))
 
     def _add_hour(self, hour: int, rows: Decisions) -> None:
+        """Add decisions and served ones of an hour by slice, and forget the hour KEEP before."""
         served = rows.route == Route.AUTO_SERVE
         table = dict(self._hours.get(hour, {}))
         for text, (column, code) in _SLICES.items():

@@ -104,6 +104,7 @@ class FlipTest:
                 self._bet(number * len(self._variants) + column, ahead=way is tested)
 
     def _bet(self, row: int, *, ahead: bool) -> None:
+        """Bet one flip, ahead or behind; bet n has the prior weight 1 / (n (n + 1))."""
         self._bets[row] += 1
         n = int(self._bets[row])
         self._mixture.pending[row] = 1 / (n * (n + 1))
@@ -230,6 +231,7 @@ class FlipWatch:
     def _look_again(
         self, way: FlipDirection, excess: int, compared: ComparedRound, *, live: bool
     ) -> None:
+        """End a page whose excess may be chance again; date it anew at its first live round."""
         if excess <= _chance_excess(compared.spread, EASILY):
             del self.pages[way]
             self.test.reset(way)
@@ -237,6 +239,7 @@ class FlipWatch:
             self.pages[way] = FlipPage(compared.at, live)
 
     def _pages_at(self, way: FlipDirection, excess: int, spread: int) -> bool:
+        """Return True if a direction pages: its test has crossed, or an old excess is back."""
         if excess <= _chance_excess(spread, EASILY):
             return False
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))

@@ -194,6 +194,8 @@ def gap_history(
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
+    """Point of a chart: Unix time, value and interval; None where it is withheld."""
+
     at: float
     lower: float | None
     upper: float | None
@@ -230,6 +232,7 @@ def _draw_history(  # noqa: PLR0917 - what is drawn, and what is said of it
     label: str,
     unit: str = "days",
 ) -> Markup:
+    """Return the chart of values over time, with limits and marks; empty without intervals."""
     if not any(point.interval for point in drawn):
         return Markup("")
     times = [point.at for point in drawn]
@@ -254,6 +257,7 @@ def _runs_with_interval(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
 
 
 def _band(run: Sequence[_Drawn], x: Axis, y: Axis) -> Iterator[str]:
+    """Yield the SVG of a run of points: band of their intervals, line and dots of their values."""
     edges = [(x(point.at), *map(y, point.interval)) for point in run if point.interval]
     if len(edges) == 1:  # alone, a band would have no width
         x_at, low, high = edges[0]
@@ -317,6 +321,7 @@ def _rate_in_words(band: Band) -> str:
 
 
 def _calibration_mark(band: Band, middle: float, step: float, y: Axis) -> Iterator[str]:
+    """Yield the SVG of a score band: interval and dot, or a hatched bar if hidden."""
     rate = band.rate
     if rate is None or rate.lower is None or rate.upper is None:
         edges = svg.short(middle - step * 0.3), svg.short(middle + step * 0.3)

@@ -31,6 +31,7 @@ def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _field(value: object) -> object:
+    """Return a value for CSV; text that a spreadsheet would run as a formula gets an apostrophe."""
     if isinstance(value, date):  # datetimes too
         return value.isoformat()
     if isinstance(value, Enum):

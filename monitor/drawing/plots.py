@@ -69,6 +69,7 @@ def heat_map(
 def _heat_cell(
     cell: Cell | None, edges: tuple[tuple[float, float], tuple[float, float]], name: str
 ) -> str:
+    """Return a cell of the heat map as SVG: coloured by gap and limit, or hatched."""
     (left, right), (top, bottom) = edges
     title = f"{name}: {_gap_in_words(cell)}"
     if cell is None or cell.gap is None or cell.state in _TOO_LITTLE:

@@ -238,6 +238,7 @@ def _backtest_incident(
     shown_cells: Collection[ShownCell],
     policy: BacktestPolicy,
 ) -> BacktestIncident:
+    """Return an incident to print; its slice is withheld unless a published table shows it."""
     (contract,) = (declared for declared in policy.contracts if declared.name == incident.contract)
     visible = incident.slice is not None and (
         (incident.contract, incident.group_by or "", incident.slice, incident.metric) in shown_cells

@@ -39,6 +39,7 @@ class CellDictionary:
             self._learned |= new
 
     def _require(self, unknown: list[int]) -> None:
+        """Read the meanings, versions and atoms of unknown cells; an error if one stays unknown."""
         if not unknown:
             return
         self._meaning |= _meaning(self._stored.rows(unknown))

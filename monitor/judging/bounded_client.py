@@ -16,6 +16,7 @@ class BoundedClient(httpx.Client):
     """Client of one thread; redirects are answers, and bodies are never inflated."""
 
     def __init__(self) -> None:
+        """Create a client that reads at most LONGEST_BODY bytes of an answer, never compressed."""
         super().__init__(event_hooks={"response": [_bound]})
         # A compressed body of a megabyte may inflate to a gigabyte.
         self.headers["Accept-Encoding"] = "identity"

@@ -52,6 +52,7 @@ def decision(output: OutputHead, judgement: Judgement, *, threshold: int, audit_
 
 
 def _route(score: int | None, threshold: int) -> RouteName:
+    """Return the route of a score: blocked without one, else served from the threshold on."""
     if score is None:
         return "blocked_by_evidence"
     return "auto_serve" if score >= threshold else "human_review"

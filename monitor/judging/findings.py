@@ -184,6 +184,8 @@ def _words_pattern(quote: str) -> re.Pattern[str]:
 
 
 def _loose_pattern(part: str) -> re.Pattern[str]:
+    """Return a pattern for a quote that ignores case, white space and kinds of marks."""
+
     def loose(character: str) -> str:
         alike = next((marks for marks in (_QUOTES, _DASHES) if character in marks), character)
         return f"[{re.escape(alike)}]"

@@ -114,7 +114,14 @@ def _judgement(
 
 
 def _persist(piece: Chunk, question: str, judge: Judge, prompt: Prompt) -> list[Finding]:
-    """Return the findings in a piece; if there is no answer, make sure that the judge answers."""
+    """Return the findings in a piece; ask up to ROUNDS times while the judge is busy.
+
+    After each failure a harmless question checks that the judge answers at all.
+
+    Raises:
+        JudgeFailedError, AnswerError: the judge answers the harmless question, but not this one.
+        JudgeAwayError, SlicewatchError: see :func:`_check_judge`.
+    """
     for left in range(ROUNDS - 1, -1, -1):
         try:
             return _ask_for_findings(piece, question, judge, prompt)
@@ -142,6 +149,7 @@ def _check_judge(judge: Judge, prompt: Prompt) -> None:
 
 
 def _ask_for_findings(piece: Chunk, question: str, judge: Judge, prompt: Prompt) -> list[Finding]:
+    """Return the findings in a piece; ask again, up to ATTEMPTS times, if an answer is unusable."""
     for attempt in range(1, ATTEMPTS + 1):
         answer = judge.ask(prompt.instructions, question)
         try:

@@ -112,6 +112,7 @@ class OpenAIJudge:
         raise failure
 
     def _answer(self, messages: Any) -> str:
+        """Ask and return the answer's text; an error if it was cut off, filtered or refused."""
         (choice, *_) = self._completion(messages).choices
         if choice.finish_reason == "length":
             longest = self._endpoint.longest_answer
@@ -139,6 +140,7 @@ class OpenAIJudge:
         return answer
 
     def _create(self, messages: Any, options: dict[str, Any]) -> Any:
+        """Send one request, without retries, and end it when its time is over."""
         http = self._http_client()
         client = openai.OpenAI(
             base_url=self._endpoint.url,

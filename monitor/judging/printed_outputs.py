@@ -52,6 +52,7 @@ class PrintedOutputs:
         stop: threading.Event,
         echo: Callable[[str], None],
     ) -> None:
+        """Keep the messages, and the reviewers' verdicts in them by output."""
         self._messages, self._stop, self._echo = messages, stop, echo
         self._read = 0
         self._biased: dict[str | int | None, bool | None] = {}
@@ -115,6 +116,7 @@ class PrintedOutputs:
             yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
 
     def _is_measured(self, counts: Counter[str]) -> bool:
+        """Return True if a slice has outputs, and few enough of them without a verdict."""
         return counts["unjudged"] <= MAX_FAILED * counts.total() and counts.total() > 0
 
 

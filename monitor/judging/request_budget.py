@@ -20,6 +20,8 @@ from monitor.errors import SlicewatchError
 
 @dataclass(slots=True)
 class _Spent:
+    """Requests that were made on a day (ISO date, UTC)."""
+
     day: str
     requests: int = 0
 
@@ -70,6 +72,7 @@ class RequestBudget:
         return True
 
     def _spent_today(self) -> _Spent:
+        """Return what was spent today, read once from the file; nothing on a new day."""
         today = self.today()
         if self._spent is None:
             self._spent = self._read()
@@ -78,6 +81,7 @@ class RequestBudget:
         return self._spent
 
     def _read(self) -> _Spent:
+        """Return what was spent today; nothing if there is no file."""
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
             return _Spent(str(record["day"]), int(record["requests"]))
@@ -90,6 +94,7 @@ class RequestBudget:
             ) from None
 
     def _write(self, spent: _Spent) -> None:
+        """Record what is spent, safe against a crash; nothing is asked if this fails."""
         text = json.dumps({"day": spent.day, "requests": spent.requests})
         new = self.path.with_suffix(".new")
         try:

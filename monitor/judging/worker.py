@@ -147,6 +147,7 @@ class Worker:
         return output, judged(output, self.judge, self.prompt, self.plan.rules, self.now)
 
     def _write(self, results: Sequence[Result]) -> None:
+        """Write the judgements to their topic and, if audits are drawn, decisions to theirs."""
         self.stream.write((_key(judgement), encode(judgement)) for _, judgement in results)
         if self.plan.audit_p is None:
             return
@@ -158,6 +159,7 @@ class Worker:
         )
 
     def _count(self, results: Iterable[Result]) -> None:
+        """Add judgements to the counts by status, and those flagged and their findings."""
         for _, judgement in results:
             self.counts[judgement.status] += 1
             self.counts["flagged"] += bool(judgement.flagged)

@@ -119,6 +119,7 @@ class _DeadlineReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
+        """Read what comes before the deadline; after it raise a TimeoutError."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -223,6 +224,7 @@ class HttpRouter:
         self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
+        """Send one signed request, without retries; return the answer or how it failed."""
         headers = signed_headers(content, self._clock.now() // SECOND, self._access.key)
         answer = self._pool.request(
             "POST",
@@ -242,6 +244,7 @@ class HttpRouter:
             answer.close()  # an answer read to its end has given its connection back already
 
     def _status_failure(self, answer: urllib3.BaseHTTPResponse) -> Failure:
+        """Return the failure behind an HTTP status, with the wait that a busy router asks for."""
         status = answer.status
         if status in BUSY:
             wait = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
@@ -254,6 +257,7 @@ class HttpRouter:
 
 
 def _read_limited(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
+    """Return the answer, or a failure if it has more than LARGEST_ANSWER bytes."""
     content = b""
     while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
         content += piece

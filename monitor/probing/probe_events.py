@@ -150,6 +150,7 @@ def _variants_by_pair(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
 def _check_shape(
     pairs: Mapping[str, frozenset[str]], variants: frozenset[str], declaration: ProbeSetSettings
 ) -> None:
+    """Raise an error if a pair lacks a variant, or the settings declare another set."""
     for pair in sorted(pairs):
         if missing := variants - pairs[pair]:
             raise SlicewatchError(

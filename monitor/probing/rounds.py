@@ -150,6 +150,7 @@ class Schedule:
                 return
 
     def _next(self, first: float, now: float) -> float:
+        """Return when the next round is due (seconds): at once, or on the grid from ``first``."""
         if self.every <= 0:
             return now
         return first + self.every * max(ceil((now - first) / self.every), 1)
@@ -302,6 +303,7 @@ class Runner:
     def _record_failure(
         self, item: Item, failure: Failure, outcome: Round, watcher: Watcher
     ) -> None:
+        """Count and report a failed request; too many in a row give the round up."""
         outcome.failures[failure.kind] += 1
         watcher.failed(item, f"the router {failure.text}")
         self._in_a_row += 1
@@ -310,6 +312,10 @@ class Runner:
     def _close_pair(
         self, items: Sequence[Item], answered: list[Answered], outcome: Round, watcher: Watcher
     ) -> None:
+        """Count a pair as complete, incomplete or mixed, and publish its answers unless mixed.
+
+        Mixed: versions of the router changed within the pair.
+        """
         if len({sent.answer.versions for sent in answered}) > 1:
             outcome.mixed += 1
             watcher.mixed(items[0].pair)

@@ -91,6 +91,7 @@ def _read_lines(path: Path) -> Iterator[bytes]:
 
 
 def _parse_trace(line: bytes, where: str) -> Trace:
+    """Return one line of traces, checked; errors say where but never repeat its text."""
     try:
         trace = _decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -119,7 +120,10 @@ class Swap:
     replacement: str
 
     def in_request(self, request: Any) -> Any:
-        """Return a JSON request with the attribute's original value replaced at any depth."""
+        """Return a JSON request whose fields named like the attribute are swapped, at any depth.
+
+        Only fields that hold exactly the original value are replaced.
+        """
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):

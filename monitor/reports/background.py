@@ -31,6 +31,7 @@ def use_cases(report: WeeklyReport) -> Section:
 
 
 def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what a contract says: limits, roles, own limits and needed support."""
     yield "contract version", contract.version
     yield "owner", contract.owner
     for metric in limited(contract):
@@ -44,6 +45,7 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
 
 
 def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what the settings now say of a contract: reason, trade-off."""
     if facts is None:
         yield "in the settings", "this contract is not there any more"
         return
@@ -128,6 +130,7 @@ def lost(report: WeeklyReport) -> Section:
 def _faults(
     report: WeeklyReport, part_table: WindowTable | GroupTable
 ) -> Iterator[tuple[str, str]]:
+    """Yield the spans of a table in which events are lost or left out."""
     for period in periods(part_table):
         span = f"{report.moment(period.start)} to {report.moment(period.end)}"
         if period.data_lost:

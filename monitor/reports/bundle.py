@@ -170,6 +170,7 @@ def archive(folder: str, content: Mapping[str, bytes]) -> bytes:
 
 
 def _ledger(report: WeeklyReport, sources: BundleSources) -> Ledger:
+    """Return the ledger of a week: revisions, hidden cells and data left out."""
     release = report.release
     return Ledger(
         week=release.week,
@@ -189,6 +190,7 @@ def _ledger(report: WeeklyReport, sources: BundleSources) -> Ledger:
 
 
 def _hidden(release: Release) -> list[HiddenCells]:
+    """Return how many cells of each contract are hidden, and of how many."""
     hidden_cells = []
     for contract, window in of_release(release):
         rows = [

@@ -120,6 +120,7 @@ def changed(report: WeeklyReport) -> Section:
 
 
 def _row(change: Change) -> tuple[str, ...]:
+    """Return a change between two revisions as texts of a table's row."""
     return (
         change.contract,
         slice_name(change.slice),

@@ -103,6 +103,7 @@ def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
 
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
+    """Yield what the decision of a week rests on, each met, broken or not measured."""
     for table, window in of_release(release):
         judged = list(judged_in(table, window))
         yield _limits(table.contract, judged)
@@ -125,6 +126,7 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
 
 
 def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    """Return the requirement that every limit of a contract is kept."""
     broken = [
         breach_text(judged.place.row.slice, judged.cell) for judged in judged_cells if judged.failed
     ]
@@ -134,6 +136,7 @@ def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
 
 
 def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
+    """Return the requirement that every check of a contract is decided."""
     name = f"{contract}: every check is decided"
     checked = [judged for judged in judged_cells if judged.check]
     if not checked:
@@ -151,6 +154,7 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:
+    """Return the requirement that labels are released up to a day before the week's end."""
     name = f"{table.contract}: the labels of the week are released"
     if window.labelled is None or window.decisions is None:
         return Requirement(name, Finding.NOT_MEASURED, "No labels of the week are released yet.")
@@ -160,6 +164,7 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 
 def _breaches(release: Release) -> Requirement:
+    """Return the requirement that every breach of the week is closed."""
     name = "every breach of the week has an outcome"
     not_closed = [
         f"incident {incident.id}, {slice_name(incident.slice)}: {TERMS[incident.metric].name}"

@@ -58,6 +58,7 @@ def document(report: WeeklyReport) -> Document:
 
 @lru_cache(maxsize=1)
 def _document(kept: KeptReport) -> Document:
+    """Return the report of a week as a document, for all formats."""
     report = kept.report
     decision = decide(report.release, report.zone)
     return Document(
@@ -91,6 +92,7 @@ def _sections(report: WeeklyReport) -> Iterator[tuple[str, Section]]:
 
 
 def _facts(report: WeeklyReport) -> list[tuple[str, str]]:
+    """Return name and text of what a report is: its week and its revision."""
     revision, release = report.revision, report.release
     first, last = (in_zone(at, report.zone) for at in (release.start, release.end - 1))
     newest = (

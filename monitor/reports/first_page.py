@@ -50,6 +50,7 @@ def slices(report: WeeklyReport) -> Section:
 def _row(
     report: WeeklyReport, judged: Judged, trend: TrendLine, scale: float
 ) -> Iterator[str | TableCell]:
+    """Yield the cells of a row: slice, metric, rate, reference, gap, limits, verdict and trend."""
     metric_cell = judged.cell
     yield f"{report.named(judged.place.contract)}{judged.name}"
     yield metric_cell.metric.value
@@ -112,6 +113,7 @@ def verdict_cell(judged: Judged) -> TableCell:
 
 
 def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
+    """Yield the sentences below the table: its terms, and how much it leaves out."""
     metrics = dict.fromkeys(judged.cell.metric for judged in rows)
     names = "; ".join(f"{metric.value}: {TERMS[metric].name}" for metric in metrics)
     yield f"{names}. A gap above 0 means that the slice is worse off."

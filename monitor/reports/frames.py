@@ -80,6 +80,7 @@ def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
 
 
 def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
+    """Yield a row of the data frame of rates for each metric of a slice."""
     for metric in _metrics(place):
         row, metric_cell = place.row, cell(place, metric)
         yield (
@@ -97,6 +98,7 @@ def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
 
 
 def _gaps(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
+    """Yield a row of the data frame of gaps for each metric; none for a reference."""
     for metric in _metrics(place):
         row, metric_cell = place.row, cell(place, metric)
         gap = row.gaps.get(metric)

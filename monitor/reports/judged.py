@@ -80,6 +80,7 @@ def leading_total(report: WeeklyReport) -> int:
 
 
 def _is_leading(judged: Judged) -> bool:
+    """Return True if a cell belongs on the first page: it fails, or is of the primary metric."""
     return judged.failed or judged.cell.metric is limited(judged.place.contract)[0]
 
 

@@ -68,6 +68,7 @@ def cut(section: Section, where: str) -> Section:
 
 
 def _cut(titled_table: Titled, row_limit: int, where: str) -> Titled:
+    """Return the table with its first rows and a note where the rest is, if it is too long."""
     surplus = len(titled_table.table.rows) - row_limit
     if surplus <= 0:
         return titled_table

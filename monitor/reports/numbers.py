@@ -68,6 +68,7 @@ def _worst_first(contract: ContractTable, window: WindowTable) -> list[Place]:
 
 
 def _rate_row(place: Place, metrics: tuple[Metric, ...]) -> Iterator[str]:
+    """Yield a slice's rates as texts, with completeness and agreement of reviewers."""
     yield slice_name(place.row.slice)
     for metric in metrics:
         rate, state = place.row.rates.get(metric), place.row.states.get(metric)
@@ -130,6 +131,7 @@ def _heat_maps(report: WeeklyReport) -> Iterator[Titled]:
 def _heat_map(
     report: WeeklyReport, contract: ContractTable, window: WindowTable, group: GroupTable
 ) -> tuple[Titled, ...]:
+    """Return the map of gaps by two crossed attributes, and the same as a table."""
     metric = limited(contract)[0]
     first, second = group.group_by.split("+")
     cells = {
@@ -168,6 +170,7 @@ def calibration(report: WeeklyReport) -> Section:
 
 
 def _band_table(contract: ContractTable, window: WindowTable) -> Table | None:
+    """Return ready rates by slice and score band; None if no slice shows any."""
     listed = [
         place
         for place in (total_place(contract, window), *places(contract, window))

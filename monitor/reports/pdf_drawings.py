@@ -49,6 +49,8 @@ def for_sheets(page: str, style: str) -> str:
 
 
 def _painted(drawing: str, rules: tuple[_Rule, ...]) -> str:
+    """Write the rules of the style sheet into the tags of a drawing, since a PDF has no CSS."""
+
     def painted(tag: re.Match[str]) -> str:
         classes = frozenset((tag[3] or "").split())
         attributes: dict[str, str] = {}

@@ -57,6 +57,7 @@ class KeptReport:
 
 @lru_cache(maxsize=1)
 def _planned(kept: KeptReport) -> Planned:
+    """Run all planners over a report."""
     report = kept.report
     return Planned(
         label_budget=label_budget(report),

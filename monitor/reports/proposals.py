@@ -100,6 +100,7 @@ class _WeekGap:
 
     @property
     def reach(self) -> float:
+        """Return the largest gap, either way, that the interval still allows."""
         return max(abs(self.lower), abs(self.upper))
 
 
@@ -132,6 +133,7 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
 
 
 def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
+    """Propose the limit and smallest support that baseline weeks would have kept."""
     gaps_by_slice: dict[_Slice, list[_WeekGap]] = {}
     for place in slice_places:
         key = getattr(place.table, "group_by", ""), place.row.slice
@@ -170,6 +172,7 @@ def _round_up(reach: float) -> float:
 def _reaches(
     gaps_by_slice: Mapping[_Slice, Sequence[_WeekGap]], support: int | None
 ) -> Iterator[SliceReach]:
+    """Yield each slice's largest support and narrowest interval, and if it decides."""
     for (group_by, slice_), gaps in gaps_by_slice.items():
         largest_support = max((gap.support for gap in gaps), default=None)
         yield SliceReach(

@@ -89,6 +89,7 @@ def declared_kinds(kind: type[Struct]) -> dict[str, Any]:
 
 
 def _from_environment(kind: Any, value: EnvText) -> object:
+    """Return an environment variable's value as text or parsed, by the kind of the setting."""
     if get_origin(kind) is tuple and not is_section(get_args(kind)[0]):
         return value.as_list()
     if is_section(kind) or get_origin(kind) in (tuple, dict):
@@ -152,6 +153,7 @@ def _section(kind: type[Struct], value: object, key: str) -> Struct:
 
 
 def _leaf(kind: Any, value: object, key: str) -> Any:
+    """Return a value as its kind, within its bounds; errors name the key and what is expected."""
     base, meta = bare(kind)
     try:
         if base not in _PARSERS:

@@ -105,6 +105,7 @@ def _order(part: str) -> tuple[int, str]:
 
 
 def _place(tree: dict[str, Any], segments: list[str], value: EnvText) -> None:
+    """Put a value at its place in the tree of settings; tables and lists are made on the way."""
     node: Any = tree
     key = ""
     for part, after in pairwise(segments):

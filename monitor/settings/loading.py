@@ -165,6 +165,7 @@ def _read_secret_files(kind: Any, value: Any, key: str, read: _Read) -> None:
 
 
 def _read_secret_file(table: dict[str, Any], name: str, key: str, read: _Read) -> None:
+    """Replace ``NAME_file`` in a table by the secret in that file, if it is set."""
     written = table.pop(f"{name}_file", None)
     if written is None:
         return
@@ -176,6 +177,7 @@ def _read_secret_file(table: dict[str, Any], name: str, key: str, read: _Read) -
 
 
 def _from_file(key: str, path: str) -> Secret:
+    """Return a file's secret without its newline; errors name the file and never quote it."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(_MAX_SECRET_BYTES + 1)

@@ -50,6 +50,8 @@ def register_arrays(connection: Any) -> None:
     from psycopg.pq import Format  # noqa: PLC0415
 
     class PackedDumper(Dumper):
+        """Dumper that hands packed arrays over as they are."""
+
         format = Format.BINARY
 
         def dump(self, obj: Any) -> bytes:

@@ -164,6 +164,7 @@ def fence_all(connection: sa.Connection) -> int | None:
 
 
 def _counted_to(connection: sa.Connection) -> int | None:
+    """Return the newest decision's time that any shard has counted (microseconds)."""
     newest: int | None = connection.execute(
         sa.select(sa.func.max(ownership.c.max_decided_at))
     ).scalar()

@@ -126,6 +126,7 @@ def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: o
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
+    """Set up a new SQLite connection: our own transactions, WAL, cache and waits."""
     # The driver would begin transactions by itself and late; we begin them (see _begin_sqlite).
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
@@ -214,6 +215,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def _translated(engine: sa.Engine) -> Iterator[None]:
+    """Turn errors of the database within the block into a StoreError that names the database."""
     driver: Any = engine.dialect.loaded_dbapi
     try:
         yield
@@ -275,6 +277,7 @@ def schema_revision(engine: sa.Engine) -> str | None:
 
 
 def _known_revision(connection: sa.Connection) -> str | None:
+    """Return the schema's revision, None for an empty database; an error if it is unknown."""
     stored: str | None = None
     if sa.inspect(connection).has_table(_VERSIONS):
         stored = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").scalar()
@@ -323,6 +326,7 @@ def migrate(engine: sa.Engine) -> None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
+    """Bring the schema to the newest revision."""
     from alembic import command  # noqa: PLC0415 - slow to load, see _revisions
     from alembic.config import Config  # noqa: PLC0415
 

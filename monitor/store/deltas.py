@@ -59,6 +59,8 @@ class StoredDelta:
 
 
 class _Encoded(msgspec.Struct, array_like=True):
+    """Content of a payload, as it is compressed."""
+
     panes: bytes
     cells: bytes
     counters: list[int]  # counters that are not 0, a column of values each
@@ -70,6 +72,8 @@ class _Encoded(msgspec.Struct, array_like=True):
 
 
 class _Packed(msgspec.Struct, array_like=True):
+    """Stored form of a payload."""
+
     compressed: bytes
     keys: bytes  # hashes: compressing them costs the most and saves nothing
 

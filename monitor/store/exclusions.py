@@ -160,6 +160,7 @@ def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
 
 
 def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpan]:
+    """Yield the spans to leave out: the declared one, or its hours with the declared version."""
     if declared.version is None:
         yield declared.span
         return
@@ -209,6 +210,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _require_version(connection: sa.Connection, text: str) -> None:
+    """Raise an error that lists the counted versions, unless ``text`` is one of them."""
     versions = (
         connection.execute(sa.select(version.c.text).order_by(version.c.text)).scalars().all()
     )

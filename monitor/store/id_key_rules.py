@@ -126,6 +126,7 @@ def refuse_another(stored: KeyMark, wanted: KeyMark) -> None:
 
 
 def _refuse_changed(stored: KeyMark, wanted: KeyMark, read_to: int) -> None:
+    """Raise an error if a key in use has another value, or starts on another day."""
     refuse_another(stored, wanted)
     if stored.start != wanted.start and min(stored.start, wanted.start) <= read_to + NEAR:
         was = "no from_day" if stored.start == BEGINNING else f"from_day = {day_text(stored.start)}"
@@ -136,6 +137,7 @@ def _refuse_changed(stored: KeyMark, wanted: KeyMark, read_to: int) -> None:
 
 
 def _refuse_new(wanted: KeyMark, stored: Sequence[KeyMark], read_to: int) -> None:
+    """Raise an error if a new key is known by another id, or starts too early for its store."""
     for mark in stored:
         if mark.fingerprint == wanted.fingerprint:
             raise StoreError(

@@ -145,6 +145,7 @@ def forget_mark(connection: sa.Connection, name: str) -> None:
 
 
 def _own_is_past(connection: sa.Connection, horizon: int) -> bool:
+    """Return True if the store's own key is replaced, and nothing hashed with it is left."""
     end = rules.ends(read_marks(connection)).get(STORE_KEY)
     return end is not None and _is_past(connection, end, horizon)
 
@@ -203,6 +204,7 @@ def _make_own(connection: sa.Connection) -> IdKey:
 
 
 def _delete_own(connection: sa.Connection) -> None:
+    """Delete the store's own key, so that its bytes are gone from the file too."""
     on_file = connection.dialect.name == "sqlite"
     if on_file:  # else the bytes of a deleted row stay until others need their place
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -59,6 +59,7 @@ class OpenFile:
 
 
 def _identity(path: str) -> Identity | None:
+    """Return device and inode of a file; None if there is none."""
     with suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

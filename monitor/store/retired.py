@@ -86,6 +86,7 @@ def require_in_use(connection: sa.Connection, shards: Collection[Shard]) -> None
 
 
 def _retire(connection: sa.Connection, topics: Collection[str], at: int | None) -> None:
+    """Retire topics at this time, or revive them with None; workers that own them are fenced."""
     if topics:
         connection.execute(
             sa.update(ownership)
@@ -113,6 +114,7 @@ def _lines(leaving: Iterable[str], coming: Iterable[str]) -> Iterator[str]:
 
 
 def _refuse(rows: Iterable[sa.Row[Any]], topics: ConfiguredTopics) -> None:
+    """Raise an error if the settings exchange the topics of decisions and labels."""
     for row in rows:
         tallies = msgspec.json.decode(row.tallies, type=Tallies)
         if row.topic == topics.decisions and (tallies.unmatched or tallies.waiting):

@@ -234,6 +234,7 @@ def _loss_begin(newest: int | None, now: int, time: ShardTime | None) -> int | N
 
 
 def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: int) -> None:
+    """Raise an error if a shard need not go on at ``offset``, or would count events again."""
     harm = (
         f"count {again} offsets again"
         if again

@@ -26,6 +26,7 @@ def beginning(pipeline: Pipeline, lateness: int, now: int) -> Beginning:
 
 
 def _arrived(topics: tuple[TopicFacts, ...]) -> str:
+    """Return the sentence that says how many events arrived and how many are unreadable."""
     counts = " and ".join(
         f"{f'up to {topic.arrived:,}' if topic.arrived else 'no'} events of {topic.topic}"
         for topic in topics

@@ -126,6 +126,7 @@ def overview(
 
 
 def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
+    """Return the contract that a link names, or all; a LinkError if there is no such one."""
     if not view.contract:
         return list(snapshot.contracts)
     chosen_tables = [table for table in snapshot.contracts if table.contract == view.contract]
@@ -235,6 +236,7 @@ def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
 
 
 def _at_fault(labels: LabelsAtFault) -> str:
+    """Return the sentence about a slice whose labels are missing, too few or too many."""
     hidden = labels.slice == WITHHELD
     slice_ = f"A hidden slice of {labels.group_by}" if hidden else slice_name(labels.slice)
     share = "" if labels.share is None else f" (about {100 * labels.share:.0f} %)"
@@ -321,12 +323,14 @@ def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
 
 
 def _reference(place: Place, metric: Metric) -> str | None:
+    """Return the reference of a row's gap in a metric, else of any gap; None without gaps."""
     gaps = place.row.gaps
     gap = gaps.get(metric) or next(iter(gaps.values()), None)
     return None if gap is None else gap.reference
 
 
 def _reference_line(table: ContractTable, place: Place, reference: str | None) -> SliceLine | None:
+    """Return the line of a row's reference; None for a complement or if it is not shown."""
     if reference in (None, COMPLEMENT) or not isinstance(place.table, GroupTable):
         return None
     reference_place = find_place(table, place.window, place.table.group_by, reference or "")

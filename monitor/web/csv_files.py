@@ -74,6 +74,7 @@ def slice_text(content: SliceContent) -> str:
 def _line(
     moment: Moment | None, contract: str, version: str, window: str, line: Line
 ) -> Iterator[list[object]]:
+    """Yield a row of the CSV file for each metric of a line."""
     as_of, number = (moment.as_of, moment.snapshot) if moment else (None, None)
     for cell in line.cells:
         yield [

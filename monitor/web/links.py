@@ -121,6 +121,7 @@ def _metric(text: str) -> Metric:
 
 
 def _instant(text: str) -> int:
+    """Return a link's time in microseconds; an error unless it has a zone."""
     try:
         instant = datetime.fromisoformat(text)
         if instant.tzinfo is None:

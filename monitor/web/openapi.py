@@ -136,6 +136,7 @@ _REFUSALS = {
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
+    """Return the parameter ``number`` if it is in the path."""
     if "{number}" not in path:
         return []
     schema = {"type": "integer", "minimum": 1}

@@ -214,6 +214,7 @@ class PageRenderer:
 
 
 def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
+    """Return the Jinja environment of the pages, with its filters and facts."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(str(__package__), "templates"),
         autoescape=True,

@@ -66,6 +66,7 @@ class ReportViews:
         return f"{report.revision.week}-{name}", as_csv.render(report.release)[name]
 
     def _report(self, request: Request) -> WeeklyReport:
+        """Return the report that a link names, by default the newest; an error without one."""
         view = _view(request)
         newest = self._published.weeks(1)
         week = view.week or (IsoWeek.named(newest[0].week) if newest else None)

@@ -30,6 +30,7 @@ def to_html(text: str) -> Markup:
 
 
 def _block(block: str) -> Markup:
+    """Return a Markdown block as HTML: heading, list, code or paragraph."""
     marks, _, title = block.partition(" ")
     if block.startswith("```"):
         return Markup("<pre><code>{}</code></pre>").format("\n".join(block.splitlines()[1:-1]))

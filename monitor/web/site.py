@@ -139,6 +139,7 @@ class Site:
         return building.moment(*numbered_snapshot, newest=view.as_of is None, now=self._now())
 
     def _overview(self, request: Request) -> Overview:
+        """Return the first page's content: a Snapshot or, before the first, the beginning."""
         view = _view(request)
         numbered_snapshot = self._numbered_snapshot(view)
         pipeline = self._published.pipeline()
@@ -180,6 +181,7 @@ class Site:
         return trends[key]
 
     def _slice(self, request: Request) -> SliceContent:
+        """Return a slice's page content: rates, history and its incidents."""
         view, numbered_snapshot = _view(request), self._required_snapshot(request)
         incidents = [
             incident
@@ -195,12 +197,14 @@ class Site:
         return self._history_of(self._required_snapshot(request)[1], _view(request))
 
     def _required_snapshot(self, request: Request) -> tuple[int, Snapshot]:
+        """Return number and Snapshot of a link; an error before the first one."""
         numbered_snapshot = self._numbered_snapshot(_view(request))
         if numbered_snapshot is None:
             raise NothingThereError("nothing is published yet; the overview says what it waits for")
         return numbered_snapshot
 
     def _history_of(self, snapshot: Snapshot, view: ViewSubject) -> HistoryContent:
+        """Return a slice's published history, up to the link's moment."""
         table, place = building.chosen_place(snapshot, view)
         key = SliceKey(
             contract=table.contract,
@@ -224,6 +228,7 @@ class Site:
         return self._incident_of(str(request.path_params["number"]))
 
     def _incident_of(self, number: str) -> IncidentReport:
+        """Return the incident of this number; an error if there is none."""
         incident = None
         if _NUMBER.fullmatch(number):
             incident = self._published.incident(int(number), self._now())
@@ -268,6 +273,7 @@ class Site:
         return self._html(self._pages.runbook(runbooks.to_html(text)))
 
     def _incident_html(self, incident: IncidentReport, request: Request, error: str = "") -> str:
+        """Return an incident's page, with the slice as it is now; ``error`` of a refused form."""
         newest = self._numbered_snapshot(ViewSubject())
         tables = newest[1].contracts if newest else ()
         table = next((table for table in tables if table.contract == incident.contract), None)
@@ -296,6 +302,7 @@ class Site:
     def _html(
         self, body: str, status: HTTPStatus = HTTPStatus.OK, *, policy: str | None = None
     ) -> Response:
+        """Return a page as a response, with the headers that protect it."""
         headers = {
             "Content-Security-Policy": policy or self._pages.policy,
             "Referrer-Policy": "same-origin",  # without it a form has no origin to be checked
@@ -366,6 +373,7 @@ class Site:
 
         @wraps(make)
         def answered(request: Request) -> Response:
+            """Return the page, or one that says in words why there is none."""
             try:
                 return make(request)
             except LinkError as error:
@@ -387,6 +395,7 @@ def _as_text(make: Endpoint) -> Endpoint:
 
     @wraps(make)
     def answered(request: Request) -> Response:
+        """Return the answer, or the error as plain text."""
         try:
             return make(request)
         except LinkError as error:
@@ -420,6 +429,7 @@ def _csv(name: str, text: str) -> Response:
 
 
 def _author(fields: Mapping[str, str]) -> str:
+    """Return who acts, as the form says; an error if it is empty."""
     author = fields.get("by", "")
     if not author.strip():
         raise SlicewatchError("Your name is missing: a person on duty or a team")

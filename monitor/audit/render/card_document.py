@@ -74,6 +74,7 @@ def _banner(card: Scorecard) -> str:
 
 
 def _verdict(card: Scorecard) -> str:
+    """Return the sentence that sums up a card: which dimensions with a limit block."""
     gated = [
         dimension
         for dimension in card.dimensions
@@ -89,6 +90,7 @@ def _verdict(card: Scorecard) -> str:
 
 
 def _sections(card: Scorecard) -> Iterator[AuditSection]:
+    """Yield the card's sections in their order, without those that have nothing to say."""
     yield _dimensions(card)
     if card.blocked:
         yield _advice(card.blocked)
@@ -112,6 +114,7 @@ def _advice(blocked: Iterable[ScoredDimension]) -> AuditSection:
 
 
 def _next_step(dimension: ScoredDimension) -> str:
+    """Return what to do about a dimension, by its verdict."""
     match dimension.verdict:
         case DimensionVerdict.FAIL | DimensionVerdict.WORSE:
             return ADVICE[dimension.measure]
@@ -141,6 +144,7 @@ def _dimensions(card: Scorecard) -> AuditSection:
 
 
 def _remarks(dimension: ScoredDimension) -> Iterator[str]:
+    """Yield what a reader must know besides a score: urgency, drift, its absence, few items."""
     if dimension.urgent:
         yield "high priority"
     if dimension.recalibrate:
@@ -189,6 +193,7 @@ def _changes(card: Scorecard) -> AuditSection:
 
 
 def _change(change: ScoreChange | None, dimension: ScoredDimension) -> str:
+    """Return an earlier score and the present one in words: worse, better or as it was."""
     if change is None or dimension.score is None:
         return NOTHING
     by = change.worse_by
@@ -258,6 +263,7 @@ def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
 
 
 def _score(dimension: ScoredDimension) -> str:
+    """Return the score of a dimension as text, without its interval."""
     return NOTHING if dimension.score is None else _number(dimension.score)
 
 

@@ -95,6 +95,7 @@ def _flips(part: Part, numbers: Numbers) -> str:
 
 
 def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
+    """Yield name and value of what an audit was: set, hashes, contract, versions and sizes."""
     yield "set", report.dataset
     yield "kind", "synthetic" if report.synthetic else "reviewed data of real people, guarded"
     yield "content hash", report.digest
@@ -120,6 +121,7 @@ def _numbers(report: AuditReport) -> Numbers:
 
 
 def _sections(report: AuditReport) -> Iterator[AuditSection]:
+    """Yield the sections: regression part, comparison, held-out part, training data."""
     numbers = _numbers(report)
     regression, *more_parts = report.judged.parts
     if report.excluded:
@@ -147,6 +149,7 @@ def _excluded(report: AuditReport) -> AuditSection:
 
 
 def _comparison(comparison: Comparison, title: str) -> AuditSection:
+    """Return the section of pairs that the candidate repairs, breaks or leaves failing."""
     lines = (
         ("repaired", comparison.repaired, Tone.GOOD),
         ("still failing", comparison.still_failing, Tone.BAD),

@@ -62,6 +62,7 @@ def render(report: AuditReport) -> str:
 
 
 def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
+    """Yield name and cases of each suite: release, excluded pairs, flips, checks, supports."""
     numbers = Numbers(exact=report.synthetic and report.k == 1)
     yield "release", _requirement_cases(report.decision)
     if report.excluded:
@@ -81,6 +82,7 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
 
 
 def _requirement_cases(decision: ReleaseDecision | None) -> Iterator[_Case]:
+    """Yield a case for each requirement of a release; one error if nothing was decided."""
     if decision is None:
         yield _Case("decision", _ERROR, "excluded", "pairs are excluded: no decision is made")
         return
@@ -118,6 +120,7 @@ def _withheld_axis_case(counts: FlipCounts) -> _Case:
 
 
 def _check_case(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
+    """Return a check as a test case: failed, skipped if nothing is decided, or passed."""
     name = f"{check.name} {_slice_text(check.slice)}"
     if check.against:
         name += f" against {_slice_text(check.against)}"
@@ -137,6 +140,7 @@ def _slice_text(text: str) -> str:
 
 
 def _check_message(check: Check, numbers: Numbers) -> str:
+    """Return a check in words: limit, point, interval and verdict."""
     write = CheckFormat.for_check(check.name, numbers)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
@@ -150,6 +154,7 @@ def _check_message(check: Check, numbers: Numbers) -> str:
 
 
 def _point_clause(check: Check, value: str) -> str:
+    """Return what the point of a check says, with the side that is worse off."""
     if check.value is None:
         return "the point is withheld, or there is none"
     if check.worse_off:
@@ -160,6 +165,7 @@ def _point_clause(check: Check, value: str) -> str:
 
 
 def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
+    """Return a check of support as a case; a missed one fails only where it ``decides``."""
     name = f"support {METRICS[check.metric]} {_slice_text(check.slice)}"
     if check.met:
         return _Case(name)
@@ -172,6 +178,7 @@ def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case
 
 
 def _suite(name: str, cases: list[_Case], report: AuditReport) -> ET.Element:
+    """Return a test suite as XML, with the properties of the audit and its notes as output."""
     suite = ET.Element(
         "testsuite", {"name": f"slicewatch.audit.{name}", "time": "0", **_totals(cases)}
     )

@@ -66,6 +66,7 @@ def _short(contents: AuditDocument, rows: int) -> Iterator[str]:
 
 
 def _failing(section: AuditSection) -> AuditSection:
+    """Return the section with its failing rows alone, or with the note "None."."""
     failing = section.table.failing() if section.table is not None else None
     title = f"{section.title} that fail"
     if failing is None or not failing.rows:
@@ -74,6 +75,7 @@ def _failing(section: AuditSection) -> AuditSection:
 
 
 def _details(contents: AuditDocument) -> Iterator[str]:
+    """Yield the folded part: facts, and sections that the brief does not show as a whole."""
     yield f"\n<details><summary>{contents.folded}</summary>\n"
     yield from (f"- {plain(name)}: {_cell(value)}" for name, value in contents.facts)
     for section in contents.sections:

@@ -155,6 +155,7 @@ def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
 
 
 def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
+    """Return a line of flip counts as texts of a table's row."""
     kind = line.by, words.expected(line.expected_ready)
     if line.withheld:
         return (*kind, "withheld", *(NOTHING,) * 6)
@@ -193,6 +194,7 @@ def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
 
 
 def _slice(line: SliceLine, numbers: Numbers) -> Row:
+    """Return the rates of a slice as texts of a table's row."""
     selection, tpr, fpr = (numbers.shown(line.rates.get(metric), "\n") for metric in _RATES)
     blocked = line.rates.get(Metric.BLOCKED)
     return (
@@ -240,6 +242,7 @@ _WHY_NONE = {
 
 
 def _check(line: Check, numbers: Numbers) -> Row:
+    """Return a check as a table's row: limit, value, interval and both verdicts."""
     write = CheckFormat.for_check(line.name, numbers)
     return (
         words.attributes(line.slice),
@@ -257,6 +260,7 @@ def _role(line: Check) -> str:
 
 
 def _worse_off(line: Check) -> str:
+    """Return a second line that says which side is worse off; empty if neither."""
     if not line.worse_off:
         return ""
     if line.worse_off == line.slice:
@@ -267,6 +271,7 @@ def _worse_off(line: Check) -> str:
 
 
 def _against(line: Check, numbers: Numbers) -> str:
+    """Return a second line with the reference, and a note if the pairs differ."""
     if not line.against:
         return ""
     pairs_note = (
@@ -329,6 +334,7 @@ def _names_of(slice_: str, band: str) -> tuple[str, ...]:
 
 
 def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
+    """Return number, ready rate and sufficiency of a score band; dashes if all is hidden."""
     n, ready = numbers.support(line.n), numbers.shown(line.rate)
     if n == ready == NOTHING:
         return (NOTHING,) * 3

@@ -230,6 +230,7 @@ def outcome(variant: VariantOutcome) -> str:
 
 
 def _by(variant: VariantOutcome) -> str:
+    """Return what decided a variant: the evidence gate, or its score against the threshold."""
     if not variant.evidence_passed:
         return "evidence gate not passed"
     if variant.score is None:

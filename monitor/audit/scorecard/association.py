@@ -61,6 +61,7 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
 
 
 def _unit(records: Sequence[Vector], name: str) -> Floats:
+    """Return the vectors of a set, scaled to length 1, as a matrix with one row each."""
     rows = [record.vector for record in records if record.set == name]
     if not rows:
         raise UnmeasurableError(f"no vectors of set {name}; the sets are X, Y, A and B")

@@ -224,6 +224,7 @@ def read_card(path: Path, today: date) -> CardFile:
 
 
 def _listed(path: Path, tree: Mapping[str, object], name: str, kind: type[Any]) -> Iterable[Any]:
+    """Yield the tables ``[[name]]`` of a card file as ``kind``; errors name the field."""
     tables = tree.get(name, [])
     if not isinstance(tables, list):
         raise problem(path, f"found {kind_of(tables)}; write [[{name}]]", field=name)

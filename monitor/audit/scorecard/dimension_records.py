@@ -164,6 +164,7 @@ def typed(
 
 
 def _lines(path: Path, kind: type[Struct]) -> Iterable[Record]:
+    """Return line number and fields of each record, from JSON lines or CSV."""
     if not is_csv(path):
         return json_records(path)
     hints = get_type_hints(kind, include_extras=True)

@@ -174,6 +174,8 @@ def _largest_move(shares: Floats, variants: Sequence[str], categories: Sequence[
 
 
 def _range_of_means(values: Floats) -> resampling.Statistic:
+    """Return the statistic: largest difference between two columns' means."""
+
     def statistic(times: Floats) -> Floats:
         means = times @ values / len(values)
         spread: Floats = means.max(axis=1) - means.min(axis=1)
@@ -183,6 +185,11 @@ def _range_of_means(values: Floats) -> resampling.Statistic:
 
 
 def _largest_distance(chosen: Floats) -> resampling.Statistic:
+    """Return the statistic: largest total variation distance of the choices of two variants.
+
+    Args:
+        chosen: 1 where an item's variant chose a category, shape (items, variants, categories).
+    """
     items, variants, categories = chosen.shape
     pairs = list(combinations(range(variants), 2))
 

@@ -155,6 +155,7 @@ def _selected(records: Sequence[Selected]) -> _Rates:
 
 
 def _judged(records: Sequence[Judged], *, ready: bool) -> _Rates:
+    """Return selection rates by slice among records that are ready, or among the others."""
     noun = "records that are ready" if ready else "records that are not ready"
     outcomes = (
         (record.slice, record.selected if record.ready is ready else None) for record in records
@@ -168,6 +169,7 @@ def _difference(rates: Floats) -> Floats:
 
 
 def _ratio(rates: Floats) -> Floats:
+    """Return the lowest rate over the highest of each row; 1 if all are 0."""
     highest = rates.max(axis=1)
     ratio: Floats = np.where(highest > 0, rates.min(axis=1) / np.where(highest > 0, highest, 1), 1)
     return ratio

@@ -74,6 +74,7 @@ def score_card(
 
 
 def _measure(dimension: Dimension, folder: Path) -> ScoredDimension:
+    """Score a dimension from its file of records; without a score it says why."""
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
     few = ""
@@ -185,6 +186,7 @@ class _Earlier:
 
     @classmethod
     def from_card(cls, scored: ScoredDimension, card: Scorecard) -> _Earlier:
+        """Compare a score with the same dimension of an earlier card, or say why it cannot be."""
         earlier = next(
             (dimension for dimension in card.dimensions if dimension.name == scored.name), None
         )
@@ -205,12 +207,14 @@ def _set_of(scored: ScoredDimension) -> tuple[str, str, str]:
 
 
 def _compare_with_previous(scored: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
+    """Add the change since an earlier card; a large one asks for recalibration."""
     change = _Earlier.from_card(scored, card).change
     drifted = change is not None and change.worse_by >= head.drift - _EXACT
     return replace(scored, previous=change, recalibrate=drifted)
 
 
 def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDimension:
+    """Add the change against the baseline's card, or why there is none."""
     earlier = _Earlier.from_card(scored, card)
     why = scored.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
     return replace(scored, baseline=earlier.change, why=why)
@@ -231,6 +235,7 @@ def _verdict(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVer
 
 
 def _verdict_within_limit(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVerdict:
+    """Return the verdict of a score that keeps its limit: its interval and baseline decide."""
     harm = MEASURES[scored.measure].harm
     worst = scored.low if scored.lower_is_worse else scored.high
     beyond = worst is not None and harm(worst) > harm(scored.limit or 0) + _EXACT

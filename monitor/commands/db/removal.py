@@ -98,6 +98,7 @@ def _declaration(
 
 
 def _required_text(option: str, text: str | None) -> str:
+    """Return the text of an option as it is; an error if it is missing or blank."""
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
     return text

@@ -70,6 +70,7 @@ class Attribute:
         return listed_value if listed_value in self.values else OTHER
 
     def _range_of(self, value: str) -> str | None:
+        """Return the name of the range that a number is in; None without ranges or a number."""
         if not self.edges or not _NUMBER.match(value):
             return None
         return range_names(self.edges)[bisect_right(self.edges, float(value))]

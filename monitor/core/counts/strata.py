@@ -61,6 +61,7 @@ def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
 
 @lru_cache(maxsize=256)  # hours have the same strata, too
 def _reviewed_mask(codes: bytes) -> npt.NDArray[np.bool_]:
+    """Return the mask of encoded strata that labelled rates use, read-only."""
     mask = is_reviewed(decode_strata(np.frombuffer(codes, np.int64)))
     mask.flags.writeable = False
     return mask

@@ -99,6 +99,7 @@ class Precision:
         return np.zeros(n.shape) if self.exact else self._step_of(self.support(n))
 
     def _step_of(self, bands: Int64s) -> Floats:
+        """Return the finest step at which k trials or more share a number; the coarsest if none."""
         # Readers know the bands, and only the lower edge is certain.
         fine_enough = np.multiply.outer(bands, STEPS) >= self.k - _SLACK
         first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)

@@ -44,7 +44,6 @@ MAX_WAITING = 32
 they are counted as incomplete."""
 
 _FORMAT = 3  # version of the facts
-_WITHOUT_EXPECTED = 2  # earlier format, without the expectation of a flip
 _NEVER = -(1 << 62)  # before every event
 
 
@@ -91,7 +90,7 @@ class _Flip(msgspec.Struct, frozen=True, array_like=True):
 
     direction: FlipDirection
     stage: str
-    expected: Expected = Expected.UNKNOWN  # default for facts of earlier versions
+    expected: Expected
 
     @property
     def behind_gate(self) -> bool:
@@ -278,6 +277,7 @@ class ProbePairs:
         )
 
     def _is_over(self, pair: _Pair, watermark: int) -> bool:
+        """Return True if a round was begun longer ago than the set's timeout."""
         return bool(pair.round) and pair.began + self.declared.timeout < watermark
 
     def _give_up(self, pair: _Pair) -> None:
@@ -308,6 +308,7 @@ class ProbePairs:
         return self._pairs.setdefault(decision.pair, _Pair())
 
     def _compare(self, pair: _Pair) -> ComparedRound:
+        """Compare a pair's finished round, add its flips to the sums, and begin its next round."""
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference]
         self._excess -= _excess(pair)
@@ -344,14 +345,12 @@ class ProbePairs:
 
     @classmethod
     def from_facts(cls, declared: DeclaredSet, facts: Mapping[str, Any]) -> Self:
-        """Return the state that :meth:`to_facts` wrote, in this version or the one before.
-
-        Flips of the earlier format keep an unknown expectation.
+        """Return the state that :meth:`to_facts` wrote.
 
         Raises:
             ValueError: the facts are of another set, variants, reference or program version.
         """
-        if facts.get("format") not in (_FORMAT, _WITHOUT_EXPECTED):
+        if facts.get("format") != _FORMAT:
             raise ValueError("the stored state is of another version")
         if facts["of"] != _identity(declared):
             raise ValueError("the stored state is of another probe set")
@@ -361,20 +360,12 @@ class ProbePairs:
             facts["since"],
             facts["compared"],
             facts["incomplete"],
-            _flip_counts(facts),
+            Counter(dict(msgspec.convert(facts["flips"], list[tuple[FlipKey, int]]))),
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
             sum(map(_spread, pairs.values())),
         )
-
-
-def _flip_counts(facts: Mapping[str, Any]) -> Counter[FlipKey]:
-    rows = facts["flips"]
-    if facts["format"] == _WITHOUT_EXPECTED:
-        rows = [[[*key, Expected.UNKNOWN], count] for *key, count in rows]
-    flips = msgspec.convert(rows, list[tuple[FlipKey, int]])
-    return Counter(dict(flips))
 
 
 def _excess(pair: _Pair) -> int:
@@ -387,6 +378,7 @@ def _spread(pair: _Pair) -> int:
 
 
 def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
+    """Return how a variant differs from the reference in one round; None if it does not."""
     reference_observed, variant_observed = reference.observed, variant.observed
     flip_stage = stage(reference_observed, variant_observed)
     if flip_stage is FlipStage.NO_OBSERVED_FLIP:

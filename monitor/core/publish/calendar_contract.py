@@ -112,6 +112,7 @@ class ContractInTables:
         return self._groups[place]
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
+        """Return a group-by's table: rows that have rates or are declared, and their spreads."""
         group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
         group_tables = replace(group_tables, compared=compared)
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
@@ -208,6 +209,7 @@ def _row(
     rows_by_metric: Mapping[Metric, MetricRows],
     calibration: tuple[CalibrationCell, ...],
 ) -> SliceRow:
+    """Return a slice's row from the rows of all metrics at its place."""
     rates = {metric: rate for metric, rows in rows_by_metric.items() if (rate := rows.rates[place])}
     completeness = [
         rows.completeness[place] for metric, rows in rows_by_metric.items() if metric.labelled

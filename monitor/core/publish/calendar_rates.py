@@ -198,6 +198,7 @@ class UseCaseTables:
 
 
 def _aligned_bands(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
+    """Return the table's bands of these rows and columns; 0 to 0 and hidden where it has none."""
     places = table.layout.places_of(rows)
     column_of = {name: 1 + place for place, name in enumerate(table.frame.parts)}
     columns = np.array([0, *(column_of.get(name, -1) for name in names)], np.int64)

@@ -119,6 +119,7 @@ class GroupInTables:
     def _as_labelled(
         self, spans: Sequence[Span], metric: Metric, shown: Rates
     ) -> list[float | None]:
+        """Return rates over labels alone, rounded like the shown ones; None where hidden."""
         if not metric.labelled:
             return [None] * len(self.slices)
         naive = rate_as_labelled(self.rates.labelled_counts(spans), metric)[: len(self.slices)]

@@ -88,6 +88,7 @@ def _decided_by(
 
 
 def _has_check(table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> bool:
+    """Return True if a cell counts as a check: it has a limit, and no mirrored row has it."""
     if row.states[metric] is State.BETTER_OFF or mirrored(table, group, row, metric):
         return False
     limits = table.limits_of(group.group_by, row.slice, metric)

@@ -130,6 +130,7 @@ def decidable_ratio(design: Design) -> Decidable:
 
 
 def _decidable(design: Design, metric: Metric, beyond: float, largest_gap: float) -> Decidable:
+    """Return the traffic at which a gap of 0 gets ``pass``, and one of ``beyond`` gets ``fail``."""
     passes = _least_traffic(_verdicts_by_traffic(design, 0.0)[metric], Verdict.PASS)
     if beyond > largest_gap:
         return Decidable(passes, None)

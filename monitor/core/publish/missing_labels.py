@@ -88,6 +88,7 @@ def _full_rate(rate: ShownRate | None) -> _FullRate | None:
 
 
 def _is_below_median(row: SliceRow, other_rows: Sequence[SliceRow]) -> bool:
+    """Return True if a row has a smaller share of its labels than half of the others."""
     shares = [
         other_row.completeness for other_row in other_rows if other_row.completeness is not None
     ]

@@ -60,6 +60,7 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
 
 
 def _hidden(place: Place, metric: Metric) -> str:
+    """Return what ends that a number is hidden: the first tables, or else more decisions."""
     if place.period(metric) is not None:
         return (
             f"A longer window{', more audits' if metric.labelled else ''} or broader values help."

@@ -342,6 +342,7 @@ def released_findings(
 
 
 def _findings_noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
+    """Yield the findings in a Snapshot's rows."""
     for table in snapshot.contracts:
         for group in (group for window in table.windows for group in window.groups):
             for row in group.rows:
@@ -357,6 +358,7 @@ def _findings_noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
 
 
 def _key(finding: ReleasedFinding) -> tuple[str, str, str, str, str]:
+    """Return what a finding is about; two with the same key are one."""
     return (
         finding.contract,
         finding.group_by,

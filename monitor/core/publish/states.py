@@ -243,6 +243,7 @@ def with_missing_labels(table: ContractTable) -> ContractTable:
 
 
 def _with_maturing_rows(window: WindowTable, missing: Collection[tuple[str, str]]) -> WindowTable:
+    """Return the window with the rows of slices that miss labels as maturing."""
     groups = []
     for group in window.groups:
         rows = [

@@ -231,6 +231,7 @@ def _verdicts(fails: Bools, better: Bools, passes: Bools, enough: Bools) -> list
 
 
 def _verdict_by_flags(fails: bool, better: bool, passes: bool, enough: bool) -> Verdict:
+    """Return the verdict: support decides first, then fails, then better, then passes."""
     if not enough:
         return Verdict.INSUFFICIENT_SUPPORT
     if fails:

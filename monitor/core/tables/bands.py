@@ -164,6 +164,7 @@ def at_least(number: int, k: int) -> int:
 
 
 def _details(counts: Int64s, k: int, steps: Steps) -> Steps:
+    """Return how much each row shows: nothing, its size, or its counts."""
     size = counts.sum(axis=1)
     alone = (counts < k).all(axis=1) | (steps == Coarseness.SIZE_ALONE)
     hidden = (size < k) | (steps == Coarseness.WITHHELD)

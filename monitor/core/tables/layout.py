@@ -122,6 +122,7 @@ class Layout:
 
     @cached_property
     def _slices(self) -> Mapping[GroupBy, tuple[str, ...]]:
+        """Return the declared slices of each group-by, sorted; other rows are sums of parts."""
         slices: dict[GroupBy, list[str]] = {}
         for place, row in enumerate(self.rows):
             if row == Row(row.slice_name) and place not in self.undeclared:

@@ -73,7 +73,9 @@ class Sums:
 
     @classmethod
     def tied(cls, wholes: Int64s, parts: Sequence[Int64s | None]) -> Sums:
-        """Return guessed sums of cells over parts, exact where all parts have a cell (not -1).
+        """Return sums that a reader may only guess, of the parts that have a cell (not -1).
+
+        A sum is exact if all its parts have a cell; a whole without any is left out.
 
         Args:
             wholes: cells of the wholes.

@@ -188,6 +188,7 @@ def _share_function(counts: LabelledCounts, metric: Metric) -> Share:
         by_route *= served[:, None]
 
     def share(values: Floats, raises: float) -> Evidence:
+        """Return the share of these sums; ``raises`` 1 or 0 is what unlabelled strata count as."""
         decisions, ready, not_ready = values.reshape(3, strata, -1)
         labelled = ready + not_ready
         every = np.tile(all_labelled, labelled.shape[1] // max(all_labelled.shape[1], 1))

@@ -133,6 +133,7 @@ class Reader:
         return iter(self._rings.setdefault(cell, _Remembered(self._compute_rings(cell))))
 
     def _compute_rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
+        """Yield the rows that hold a cell, then those that each wider ring of cells adds."""
         cells = np.array([cell])
         seen = self._new_rows(cells)
         yield sorted(seen)
@@ -191,6 +192,7 @@ class _Ties:
         self._bases = np.cumsum([0, *(np.prod(_shape(table)) for table in tables)])
 
     def sums(self) -> Iterator[Sums]:
+        """Yield the published sums of each table: rows, spans, editions and labels."""
         for number, table in enumerate(self._tables):
             columns = table.bands.low.shape[1]
             cells, unlabelled = np.split(self._cells(number), [columns], axis=1)

@@ -129,6 +129,7 @@ class RowCounter:
         return counted.swapaxes(1, 2)
 
     def _column(self, text: str, layout: Layout) -> npt.NDArray[np.float64]:
+        """Return 1 for the rows that an atom is counted in, 0 for others; computed once."""
         key = text, len(layout.rows)
         if key not in self._members:
             self._members[key] = layout.members([text])[:, 0].astype(np.float64)

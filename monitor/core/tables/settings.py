@@ -129,7 +129,10 @@ class TableSettings:
         return Frame(span, self.layout_of(span.kind), tuple(names))
 
     def placed(self, atom: str) -> str | None:
-        """Return an atom with undeclared values as ``__other__``; None outside the use case."""
+        """Return an atom of the attributes in tables; None outside the use case.
+
+        An undeclared value becomes ``__other__``, an absent one ``__missing__``.
+        """
         pairs = parse_atom(atom)
         if not set(self.where) <= pairs.items():
             return None

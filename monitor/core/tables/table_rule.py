@@ -192,6 +192,7 @@ _Order = Sequence[Sequence[_Rank | None]]
 
 
 def _ranks(draft: Draft, table: Table, steps: Steps) -> list[_Rank | None]:
+    """Return the order in which rows are made coarser; None for rows that stay as they are."""
     labels = draft.measure in LABEL_MEASURES
     last = (table.bands.detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
     rows = zip(

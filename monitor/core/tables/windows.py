@@ -73,6 +73,7 @@ def chosen_spans(
 
 
 def _end(runs: Sequence[Sequence[Span]]) -> int:
+    """Return the latest end of any run (microseconds)."""
     return max(run[-1].end for run in runs)
 
 
@@ -99,6 +100,7 @@ def _from_first_shown(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tu
 
 
 def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
+    """Return the mask of rows that show their counts in every span of a run."""
     return np.asarray(np.all([tables[s].detail == Detail.COUNTS for s in run], axis=0))
 
 

@@ -199,12 +199,14 @@ class Baseline:
         )
 
     def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> RowBets:
+        """Return the bets of a cohort against finished references; none before any is finished."""
         frozen = self.reference.frozen
         if not frozen.any():  # true for days; for most slices, weeks
             return RowBets(np.zeros(0, np.int64), np.zeros((0, len(SHIFTS))))
         return RowBets.from_mask(frozen & against.compared(n), against.log_e(n, k))
 
     def _renew_bets(self) -> None:
+        """Compute the bets anew, after references have changed."""
         n, k = self.reference.n, self.reference.k
         self._stratified_bets = ReferenceBets.against(n, k, self.metric)
         self._marginal_bets = ReferenceBets.against(_total(n), _total(k), self.metric)

@@ -171,6 +171,7 @@ class ContractWatch:
         return {name: detector.to_bytes() for name, detector in self._detectors().items()}
 
     def _detectors(self) -> Mapping[str, _Detector]:
+        """Return all detectors of the contract by the name that their states are stored under."""
         drifts = {f"{_DRIFT}/{self.name}/{group}": drift for group, drift in self.drifts.items()}
         delays = {
             f"{_DELAYS}/{self.name}/{group}": weekly_delays
@@ -185,6 +186,7 @@ class ContractWatch:
 
 
 def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: KeptParts) -> GroupDrift:
+    """Return the stored drift detectors of a group-by, or new ones."""
     fresh = GroupDrift.start(group, settings.coding, settings.cluster_size)
     return kept.read(
         f"{_DRIFT}/{name}/{group.name}",

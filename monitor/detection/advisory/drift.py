@@ -111,6 +111,7 @@ class GroupDrift:
         return [self.places.slices[row] for row in renewed.tolist()]
 
     def _restart(self, labels: GroupLabels) -> Int64s:
+        """Begin the baselines anew of slices that other versions answer; return their rows."""
         finished = [baseline.reference.frozen for baseline in self.baselines.values()]
         collecting = ~np.all(finished, axis=0)
         rows = self.running.changed(labels.versions, labels.decided, collecting)

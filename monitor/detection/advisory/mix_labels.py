@@ -146,6 +146,7 @@ class Places:
         return GroupLabels(n, k, cells.versions, decided)
 
     def _place(self, atom: str) -> tuple[int, int]:
+        """Return row and column of an atom, a new column if needed; _NOWHERE without a slice."""
         if atom not in self._places:
             row = self._rows.get(slice_text(atom, self.attributes))
             self._places[atom] = _NOWHERE if row is None else (row, self._column(atom))

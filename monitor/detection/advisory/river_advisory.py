@@ -170,6 +170,7 @@ class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _decode(body: bytes) -> _SavedAlarms:
+    """Return stored alarms; a ValueError if their bytes are damaged."""
     try:
         # The checksum of the compressed bytes is a guard: river panics at damaged state.
         return msgspec.msgpack.decode(zlib.decompress(body), type=_SavedAlarms)

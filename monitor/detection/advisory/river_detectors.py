@@ -132,6 +132,7 @@ class ChangeDetectors:
         return ChangeDirection.DOWN if self.metric is Metric.TPR else ChangeDirection.UP
 
     def _feed_adwin(self, labels: bytes) -> Iterator[ChangeDirection]:
+        """Feed labels to ADWIN, which looks after every CLOCK labels; yield each change."""
         start = 0
         while start < len(labels):
             stop = start + CLOCK - self._phase
@@ -153,6 +154,7 @@ class ChangeDetectors:
         return ChangeDirection.UP if after > before else ChangeDirection.DOWN
 
     def _feed_cusum(self, labels: bytes) -> Iterator[None]:
+        """Feed labels to CUSUM; yield once for each alarm, after which it is tuned anew."""
         waiting, self._early = self._early + labels, b""
         while waiting:
             if self._cusum is None and len(waiting) < EARLY_LABELS:
@@ -265,6 +267,7 @@ def _page_hinkley(metric: Metric, delta: float, threshold: float) -> PageHinkley
 
 
 def _first_detection(detector: PageHinkley, labels: bytes) -> int | None:
+    """Feed labels; return the position of the first that is an alarm, or None."""
     for i, label in enumerate(labels):
         detector.update(label)
         if detector.drift_detected:
@@ -279,6 +282,7 @@ def _save_cusum(detector: PageHinkley) -> CusumState:
 
 
 def _revive_cusum(metric: Metric, state: CusumState) -> PageHinkley:
+    """Return a CUSUM detector in a stored state."""
     detector = _page_hinkley(metric, state.delta, state.threshold)
     detector._x_mean.n, detector._x_mean._mean = state.labels, state.mean
     for name, value in zip(_SUMS, state.sums, strict=True):

@@ -314,10 +314,12 @@ class SliceLabels:
         self.missing.reset(lost)
 
     def _crossed(self, statistic: Floats) -> Bools:
+        """Return the mask of statistics beyond one false alarm in FALSE_ALARM_DAYS."""
         crossed: Bools = np.greater_equal(statistic + log(self.weight), log(FALSE_ALARM_DAYS))
         return crossed
 
     def _record(self, row: int, fault: Fault, hour: int, share: float) -> None:
+        """Add an hour to the open episode of a fault, or begin an episode."""
         slice_fault = SliceFault(self.slices[row // _ROUTES], REVIEWED_ROUTES[row % _ROUTES], fault)
         episodes = self.episodes.setdefault(slice_fault, [])
         if not episodes or episodes[-1].ended is not None:

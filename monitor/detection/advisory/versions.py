@@ -98,6 +98,7 @@ def _by_component(decisions: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _changed(
     name: str, before: Counter[str], after: Counter[str], k: int
 ) -> ComponentChange | None:
+    """Return which version of a component lost most share to which; None if not certain."""
     versions = sorted(before.keys() | after.keys())
     old, new = (
         np.array([[side[version] for version in versions]], np.int64) for side in (before, after)
@@ -179,6 +180,7 @@ class RunningVersions:
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 
     def _add_columns(self, versions: Int64s) -> None:
+        """Widen the counts by versions not seen before."""
         if np.array_equal(self.versions, versions):
             return
         versions_union = np.union1d(self.versions, versions)

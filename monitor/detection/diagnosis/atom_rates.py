@@ -138,6 +138,7 @@ def _sums_to_end(arrays: Sequence[Int64s]) -> Floats:
 
 
 def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
+    """Return the trials of a rate over all decisions, whose counts need no estimate."""
     hits = routed[..., hit]
     rest = routed.sum(axis=-1) - hits
     bad, good = (rest, hits) if metric in HARMED_BY_LESS else (hits, rest)
@@ -145,6 +146,7 @@ def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
 
 
 def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
+    """Estimate hits by atom that audits stand for, and their variances, from labelled cohorts."""
     decisions, labelled, ready = (
         _sums_to_end([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")

@@ -218,6 +218,7 @@ class Search:
             fit = better_fit
 
     def _neighbours(self, fit: Fit) -> Iterator[Fit]:
+        """Yield fits without one cause, then with up to EXCHANGED_FOR others in its place."""
         for cause in fit.causes:
             neighbour: Fit | None = self.fit(tuple(row for row in fit.causes if row != cause))
             for _ in range(EXCHANGED_FOR + 1):

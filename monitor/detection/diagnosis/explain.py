@@ -129,6 +129,7 @@ class _Gap:
 
     @classmethod
     def for_stream(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
+        """Return which atoms are the worse and the better side of a stream."""
         rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
         sides = {text: candidates.atoms(row) for text, row in rows.items()}
         no_atoms = np.zeros(atoms, bool)
@@ -251,6 +252,7 @@ class _Partition:
         return float(expit(np.array(self._fit.base)))
 
     def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> BreachCause:
+        """Return the cause of these gaps by its row, with its share of the excess."""
         streams = tuple(sorted(gap.stream for gap in gaps))
         if row == _NOWHERE:
             return BreachCause(EVERYTHING, EVERYTHING, direction, Share.MOST, streams)
@@ -300,6 +302,7 @@ def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTri
 
 
 def _metric(streams: Sequence[Stream], contract: Contract) -> Metric:
+    """Return the one metric of these streams; a ValueError if there are several."""
     if {stream.contract for stream in streams} != {contract.name}:
         raise ValueError("all crossings must be of the contract that is given")
     metrics = {stream.metric for stream in streams}

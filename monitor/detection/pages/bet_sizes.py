@@ -255,7 +255,10 @@ class _Growth:
         return np.where(bets, low, len(MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
 
     def at(self, stakes: Int64s, k: Int64s) -> Singles:
-        """Return the growth of stakes (indices into MU) about levels k; broadcast."""
+        """Return the mean log growth at each pair of stakes: MU[stakes], and a level k of _NU.
+
+        ``stakes`` and ``k`` broadcast against the rows.
+        """
         return _take_last_axis(self.auto, stakes) + _take_last_axis(
             self.review, COARSE * stakes + k
         )

@@ -109,7 +109,7 @@ def scores(statistic: Floats, weights: Floats) -> Floats:
 
 
 def crossed(statistic: Floats, weights: Floats) -> Bools:
-    """Return the mask of streams that page: S + ln w >= ln 90.
+    """Return the mask of streams over the threshold of a page: S + ln w >= ln 90.
 
     Args:
         statistic: S = ln R with the clock in days, shape (J,); -inf is no evidence.
@@ -186,6 +186,7 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
 
 
 def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
+    """Return True if the bound on the stream's side shows that its limit is kept."""
     allowed = Tolerance.of_ratio if stream.kind is StreamKind.RATIO else Tolerance.of_gap
     lower_side, upper_side = allowed(stream.limit).sides_within(bounds)
     # A gap is above 0 where the slice is worse off, its ratio below 1.
@@ -194,6 +195,7 @@ def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
 
 
 def _level_kept(stream: Stream, rates: RateColumns) -> bool:
+    """Return True if the interval's bound on the harmful side keeps the level."""
     if stream.metric in HARMED_BY_LESS:
         return bool(rates.lower[0] >= float(stream.limit) - _SLACK)
     return bool(rates.upper[0] <= float(stream.limit) + _SLACK)

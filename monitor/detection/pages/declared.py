@@ -113,6 +113,7 @@ def _directions(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[s
 
 
 def _limit(limits: Limits, metric: Metric, kind: StreamKind) -> Fraction | None:
+    """Return the limit of a metric for this kind of stream; None without one."""
     if kind is StreamKind.GAP:
         return limits.max_gap(metric)
     if kind is StreamKind.RATIO:

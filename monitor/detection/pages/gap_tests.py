@@ -152,6 +152,7 @@ class HourlyGaps:
 
     @property
     def _state(self) -> dict[str, Floats]:
+        """Return the arrays to store; without labels, the level of today's bets too."""
         state = {"trials": self.learned.trials, "hits": self.learned.hits, "waiting": self.waiting}
         if self.metric.labelled:
             return state

@@ -201,6 +201,9 @@ class GroupTests:
             layout: its axes.
             cluster_size: largest number of decisions of its day that depend on each other; infinite
                 forbids bets.
+
+        Returns:
+            For each stream that crosses, the estimated days since its rates changed.
         """
         self.enter(hour, layout, cluster_size)
         if self.labels:
@@ -216,6 +219,7 @@ class GroupTests:
     # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
+        """End the day before, if it is over, plan the new one, and adopt the audit rates."""
         if self.day is not None and self.today is not None and day != self.day:
             self._plans_of_day()
             self._bet_gaps(np.all(self._decisions_since_bet() > 0, axis=0))
@@ -241,6 +245,7 @@ class GroupTests:
         return self._set_plans(self._plan()) if self._plans is None else self._plans
 
     def _set_plans(self, plans: _Plans) -> _Plans:
+        """Set a day's plans, and empty the hour's counts if the outcomes have other columns."""
         self._plans = plans
         shape = (2, len(self.slices), plans.outcomes.columns)
         if self.binned.shape != shape:
@@ -339,6 +344,7 @@ class GroupTests:
         return _label_requests(decisions, labelled, asked, past.layout)
 
     def _bet_levels(self, counts: Floats) -> None:
+        """Bet one hour's counts against each limit of a level; slices without labels sit out."""
         if not self.levels:
             return
         enough = self._responses.enough & self._requests.as_stated
@@ -442,6 +448,7 @@ class GroupTests:
             gaps.hourly.restore(_hourly_name(name), arrays, (known_rows, rows[known_rows]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        """Restore the rates learned, and today's counts if slices and gaps are the same."""
         if not self.labels:
             self.day, self.divisor = facts["day"], max(self.cluster_size, facts.get("divisor", 1))
             return
@@ -480,7 +487,7 @@ def _without_plans(ready: ReadyRates) -> _Plans:
 def _label_requests(
     decisions: Floats, labelled: Floats, requested: Floats, layout: Layout
 ) -> Requests:
-    """Return requested labels by slice and route, and the number that audit rates predict."""
+    """Return the labels requested of each slice by route, at least those received, and expected."""
     expected = decisions.sum(axis=3) @ layout.audit
     return Requests(np.maximum(requested, labelled.sum(axis=(2, 3))), expected)
 

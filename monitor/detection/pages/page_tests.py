@@ -253,6 +253,7 @@ class PageTests:
         return np.concatenate([none, *(watch.evidence() for watch in self._watches)])
 
     def _watching(self, contract: Contract) -> Watching:
+        """Return which slices of a contract are tested now."""
         tests = {group.name: self._group(contract, group.name) for group in contract.group_bys}
         groups = {
             name: group_tests.slices for name, group_tests in tests.items() if not group_tests.idle
@@ -261,6 +262,7 @@ class PageTests:
         return Watching(contract, self.settings.coding, groups, labels)
 
     def _advance(self, cohort: HourCohort, use_cases: Mapping[str, WatchedUseCase]) -> PageAdvance:
+        """Pass one hour to all contracts; return crossings, and the weekly list after its end."""
         size = max(self.settings.cluster_size, cohort.cluster_size or 1)
         crossed: dict[Stream, float] = {}
         for contract in self.settings.contracts:
@@ -273,6 +275,7 @@ class PageTests:
     def _contract(
         self, contract: Contract, hour: int, use_case: WatchedUseCase, cluster_size: float
     ) -> dict[Stream, float]:
+        """Pass an hour to all tests of a contract; return the log e of streams that crossed."""
         self.rates[contract.name] = use_case.rates
         layout = Layout.for_rates(use_case.rates, self.settings.coding)
         crossed: dict[Stream, float] = {}

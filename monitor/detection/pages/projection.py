@@ -215,6 +215,7 @@ def pair_log_e(
 
 
 def _log_e(counts: PairCounts, a1: Floats, b1: Floats, offset: Floats, slope: Floats) -> Floats:
+    """Return the log e-value of two arms against the nearest point on the limit's line."""
     n_a, k_a, n_b, k_b = (
         column[:, None] for column in (counts.n_a, counts.k_a, counts.n_b, counts.k_b)
     )

@@ -127,6 +127,7 @@ class ClosedHours:
         self.held.restore({str(ended.week): ended.log_e}, keys)
 
     def _restore(self, body: bytes | None) -> None:
+        """Load stored weeks and the cluster share; damaged bytes leave both empty."""
         if body is None:
             return
         try:

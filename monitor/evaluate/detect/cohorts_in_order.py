@@ -270,6 +270,7 @@ class DetectionState:
         )
 
     def _is_over(self, stream: Stream, counts: Counts, inputs: Inputs) -> bool:
+        """Return True if the counts show that a stream's breach is resolved."""
         contract = next(
             declared for declared in self.policy.contracts if declared.name == stream.contract
         )

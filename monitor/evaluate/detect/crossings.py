@@ -113,6 +113,7 @@ class Crossings:
         return DetectionChange(resolved={number: ends[number] for number in sorted(ends)})
 
     def _cross(self, stream: Stream, age: float, hour: int, change: StepChanges) -> None:
+        """Open a crossing of a stream, ended at once in history, or refresh its open one."""
         at = pane_start(hour + 1, Grain.HOUR)
         if (crossing := self.standing.get(stream.key)) is not None:
             change.refresh(crossing, at)

@@ -310,6 +310,7 @@ class _Draft:
             self._set_streams(ticket, streams, max([self.step.begin, *times]))
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
+        """Return the causes of all unresolved crossings of one metric; none without crossings."""
         parsed = [
             (crossing, Stream.parse(crossing.stream)) for crossing in self.book.crossings.values()
         ]

@@ -84,6 +84,7 @@ class Incidents:
         return merged(changes)
 
     def _until(self, metric: Metric) -> int:
+        """Return the end of the hours that a metric was tested in (microseconds); 0 before any."""
         return self.detection.until(metric) or 0
 
     def _step(

@@ -166,6 +166,7 @@ class ShownIncidents:
         return PublishedValue(estimate.value, estimate.lower, estimate.upper, period.end)
 
     def _shown(self, view: IncidentView) -> ShownIncident:
+        """Return an incident as its table may show it; withheld unless its row is published."""
         incident, standing = view.incident, view.standing
         withheld = ShownIncident(
             incident.id,

@@ -57,6 +57,7 @@ class LostSpans:
 
 
 def _span(loss: Loss, before: int, after: int) -> LostSpan:
+    """Return the span of event time in which lost events may lie, with margins."""
     first = _BEGINNING if loss.after is None else loss.after - before
     if loss.before is None:
         return LostSpan(first, _END)

@@ -92,6 +92,7 @@ class PublishedCalendar:
         return sum(len(published) for published in tables)
 
     def _add(self, calendar: Calendar, tables: Sequence[Table]) -> None:
+        """Add new tables to the windows and weeks, and move the ends of what is published."""
         first = [table for table in tables if table.edition is Edition.FIRST]
         self.windows[calendar.use_case].add(_with_population(calendar, first))
         self._add_weeks(calendar, [table for table in tables if table.span.kind is SpanKind.WEEK])
@@ -116,4 +117,5 @@ def _with_population(calendar: Calendar, tables: Iterable[Table]) -> list[Table]
 
 
 def _read_weeks(connection: sa.Connection, use_case: str, since: int) -> list[Table]:
+    """Return the stored tables of weeks that begin at ``since`` or later."""
     return read_tables(connection, use_case, since, kinds=(SpanKind.WEEK,))

@@ -82,6 +82,7 @@ def _finding_counts(timelines: Mapping[AnySubject, Timeline], end: int) -> dict[
 
 
 def _mark(subject: AnySubject) -> Mark:
+    """Return the slice, annotation and metric that a finding is shown with."""
     match subject:
         case ListedGap(metric=metric) | Drift(metric=metric) | MixShift(metric=metric):
             return subject.slice, _WEEKLY[type(subject)], metric

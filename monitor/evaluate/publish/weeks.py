@@ -92,6 +92,7 @@ class Weeks:
         return [revision for revision in revisions if revision is not None]
 
     def _revision(self, week: IsoWeek, sources: WeekSources) -> Revision | None:
+        """Return a week's next revision; None if it would have the bytes of the newest."""
         stored = sources.newest(week)
         release = self.release(week, sources, stored.release if stored else None)
         if release is None:

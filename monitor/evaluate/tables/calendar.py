@@ -175,6 +175,7 @@ class Calendar:
         batch.eras.append(era)
 
     def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
+        """Make the tables of one stage of a span, and add them to ``batch``."""
         settings = self._known_eras.at(span.start)
         rows = self._counter(settings).count(*counted, span.kind)
         closed = ClosedSpan(span, settings, rows, self._tables_within(stage, span, batch))
@@ -208,6 +209,7 @@ class Calendar:
         return now if before is None else before.reshape(now.shape)
 
     def _counter(self, settings: TableSettings) -> RowCounter:
+        """Return the counter of rows under these settings, made at the first call and kept."""
         if settings.digest not in self._counters:
             self._counters[settings.digest] = RowCounter(settings, self._rates)
         return self._counters[settings.digest]

@@ -68,6 +68,7 @@ def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
 
 
 def _numbers(row: SliceRow) -> tuple[float, float, float] | None:
+    """Return TPR, FPR and ready rate of a row; None unless all are shown."""
     tpr, fpr, ready = (
         row.rates[metric].value if metric in row.rates else None
         for metric in (Metric.TPR, Metric.FPR, Metric.READY)
@@ -76,6 +77,7 @@ def _numbers(row: SliceRow) -> tuple[float, float, float] | None:
 
 
 def _lines(report: WeeklyReport) -> Iterator[CriteriaLine]:
+    """Yield each slice's rates, and the FPR that equal TPR and equal precision would force."""
     for contract, window in report.windows():
         total_numbers = _numbers(total_place(contract, window).row)
         total_precision = None if total_numbers is None else precision(*total_numbers)

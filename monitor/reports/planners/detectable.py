@@ -57,6 +57,7 @@ def group_z(group: GroupTable, reference: str) -> tuple[int, float]:
 def _group_lines(
     contract: ContractTable, group: GroupTable, metric: Metric
 ) -> Iterator[DetectableLine]:
+    """Yield the smallest gap that a week's labels can detect, for each slice of a group-by."""
     reference, weeks = reference_of(group), weeks_in(group.labelled)
     if reference is None or not weeks:
         return

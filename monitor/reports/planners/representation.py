@@ -52,6 +52,7 @@ def representation(report: WeeklyReport) -> tuple[RepresentationLine, ...]:
 def _lines(
     contract: ContractTable, group: GroupTable, targets: Mapping[str, float]
 ) -> Iterator[RepresentationLine]:
+    """Yield a slice's target share, and the bounds of its share of decisions."""
     bands = {}
     for row in listed(group):
         rate, value = row.rates.get(Metric.SELECTION), attribute_values(row.slice)[group.group_by]

@@ -117,6 +117,7 @@ def _exact_shares(place: Place, ready: ShownRate) -> Floats | None:
 
 
 def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Floats]:
+    """Yield linear bounds on decisions and ready ones by band, as rows of a linear programme."""
     cells = place.row.calibration
     band_count = len(cells)
     served_rates = _present_rates(place, present)

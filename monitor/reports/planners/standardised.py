@@ -81,6 +81,7 @@ def _crossed_attribute(group: GroupTable, pair: GroupTable) -> str:
 def _lines(
     contract: ContractTable, group: GroupTable, pair: GroupTable
 ) -> Iterator[StandardisedLine]:
+    """Yield gaps as if slice and reference had the same mix of the other attribute."""
     over = _crossed_attribute(group, pair)
     metrics = [
         limited_metric for limited_metric in _METRICS if limited_metric in limited(contract)
@@ -108,6 +109,7 @@ _Cells = Mapping[str, Mapping[str, ShownRate | None]]
 
 
 def _cells(pair: GroupTable, name: str, over: str, metric: Metric) -> _Cells:
+    """Return rates of a crossed group-by, by value of ``over`` and then of ``name``."""
     rates_by_value: dict[str, dict[str, ShownRate | None]] = {}
     for row in listed(pair):
         values = attribute_values(row.slice)
@@ -152,6 +154,7 @@ def _numbers(rate: ShownRate | None) -> _Interval | None:
 
 
 def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _Interval:
+    """Return the gap (above 0: slice worse off) and its bounds from two rates."""
     worse, better = (
         (reference_rate, slice_rate) if metric in HARMED_BY_LESS else (slice_rate, reference_rate)
     )

@@ -104,6 +104,7 @@ def _line(place: Place, edge: float, below: float | None, *rates: Bounds | None)
 
 
 def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
+    """Return both ends within 0 to 1, rounded outward; None without ends."""
     if ends is None:
         return None
     low, high = (min(1.0, max(0.0, end)) for end in ends)
@@ -152,6 +153,7 @@ def _ranges(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Met
 
 
 def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
+    """Return the rate when these bands are served, as both ends; None without a denominator."""
     shares_by_metric = {
         Metric.SELECTION: shares.sum(axis=0),
         Metric.TPR: shares[0],

@@ -107,6 +107,7 @@ class _Side:
         return max(self.rate - low, 0.0), max(high - self.rate, 0.0)
 
     def even(self, share: float) -> tuple[float, float]:
+        """Return how far the rate may fall and rise if ``share`` of all labels is wrong."""
         served, reviewed = self.rate * self.hits, (1 - self.rate) * self.hits
         route = served + self.other_rate * (1 - self.hits)
         hits_left = max(served - share * route, 0.0), max(reviewed - share * (1 - route), 0.0)
@@ -147,6 +148,7 @@ def _turn_test(
     rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice
 
     def test(shift: tuple[float, float]) -> bool:
+        """Return True if shifts of this size (down, up) turn the verdict."""
         down, up = shift if rises_with_rate else shift[::-1]
         if gap.verdict is Verdict.PASS:
             return upper + up > limit + SLACK or lower - down < -limit - SLACK

@@ -131,6 +131,7 @@ def _is_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    """Raise a FencedError if a stored table differs: another evaluator wrote it."""
     for *key, digest, body in rows:
         columns = zip(calendar_table.primary_key, key, strict=True)
         conditions = (column == value for column, value in columns)

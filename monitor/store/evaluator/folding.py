@@ -93,6 +93,7 @@ def _read_after(
     cursors: Mapping[Shard, int],
     limit: int,
 ) -> list[StoredDelta]:
+    """Return at most ``limit`` deltas that follow the cursors, shard by shard."""
     deltas: list[StoredDelta] = []
     for status in statuses:
         last_seq = cursors.get(status.shard, 0)

@@ -265,6 +265,7 @@ def _contracts(snapshot: Snapshot, watermark: int) -> Iterator[_Row]:
 
 
 def _limits(snapshot: Snapshot) -> Iterator[_Row]:
+    """Yield the limits of each metric that a contract limits, as rows of the table."""
     for table in snapshot.contracts:
         limits = (
             table.max_gaps,
@@ -304,6 +305,7 @@ def _own(contract: ContractTable, group_by: str, slice_: str, metric: Metric) ->
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:
+    """Return what a slice shows of a metric, as columns of the table."""
     labelled = metric.labelled
     return (
         metric.value,

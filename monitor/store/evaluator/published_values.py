@@ -84,6 +84,7 @@ def _prune_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
 
 
 def _prune_release(release: Release, gone: Forgotten) -> Release:
+    """Return a Release without groups, rows and incidents that name what is forgotten."""
     return replace(
         release,
         contracts=tuple(_prune_table(table, gone) for table in release.contracts),
@@ -97,6 +98,7 @@ def _prune_release(release: Release, gone: Forgotten) -> Release:
 
 
 def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
+    """Return the incident, with its slice withheld if that is forgotten."""
     if incident.slice == WITHHELD or not (
         gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
     ):
@@ -105,6 +107,7 @@ def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> Rel
 
 
 def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
+    """Return a contract without groups, incidents and limits that name what is forgotten."""
     windows = tuple(
         replace(
             window,
@@ -126,6 +129,7 @@ def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
 
 
 def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
+    """Return the incident; without slice, values and diagnosis if the slice is forgotten."""
     inherited = tuple(text for text in incident.inherited if not gone.slice(text))
     kept = replace(incident, inherited=inherited)
     if incident.slice == WITHHELD or not (
@@ -137,6 +141,7 @@ def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
 
 
 def _prune_group(group: GroupTable, gone: Forgotten) -> GroupTable:
+    """Return a group-by without rows and spreads of forgotten slices."""
     return replace(
         group,
         rows=tuple(_prune_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
@@ -150,6 +155,7 @@ def _prune_row(row: SliceRow, gone: Forgotten) -> SliceRow:
 
 
 def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgotten) -> None:
+    """Remove what is forgotten from a stored contract; delete it if it is about nothing else."""
     this_contract = sa.and_(contract.c.name == row.name, contract.c.version == row.version)
     numbers, record = json.loads(row.numbers), json.loads(row.record)
     if any(gone.slice(f"{name}={value}") for name, value in numbers["where"].items()):

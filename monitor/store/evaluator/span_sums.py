@@ -64,6 +64,7 @@ def first_day(connection: sa.Connection) -> int | None:
 
 
 def _sums(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:
+    """Return counts by cell, summed over the panes ``first`` to ``end`` (exclusive)."""
     single = end - first == 1  # a pane has one row per cell
     columns, group = (", ".join(_NAMES), "") if single else (_SUMS, " GROUP BY cell")
     query = f"SELECT cell, {columns} {_WITHIN}{group} ORDER BY cell"

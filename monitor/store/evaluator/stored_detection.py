@@ -311,13 +311,13 @@ def _unpacked(row: sa.Row[Any]) -> FrozenCohort:
 
 
 def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:
-    """Store consumed hours, states of detectors and crossings of a cycle.
+    """Store consumed hours, crossings and states of detectors; delete states of dropped detectors.
 
     Args:
         connection: the transaction of the cycle.
         change: the changes. An hour that was consumed before, or a second crossing of a stream
             whose first one is unresolved, is an error of the database.
-        consumed_at: wall clock.
+        consumed_at: wall clock (microseconds).
     """
     _write_cohorts(connection, cohort, change.cohorts, consumed_at)
     _write_cohorts(connection, route_cohort, change.closed, consumed_at)
@@ -338,6 +338,7 @@ def _write_cohorts(
     cohorts: Sequence[FrozenCohort],
     consumed_at: int,
 ) -> None:
+    """Insert consumed hours, each with its counts, into ``table``."""
     rows = [
         {
             "hour": frozen.hour,

@@ -142,6 +142,7 @@ def _values_by_incident(
 
 
 def _incident(row: sa.Row[Any], crossings: Sequence[int], streams: Sequence[str]) -> Incident:
+    """Return an incident from its row, its crossings and its streams."""
     shown = row.first_at is not None
     return Incident(
         **_values(row, _OWN)
@@ -185,6 +186,7 @@ def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
 
 
 def _row(incident: Incident) -> dict[str, Any]:
+    """Return an incident as the columns of its row."""
     first = dict.fromkeys(_FIRST)
     if incident.first is not None:
         shown = (
@@ -198,6 +200,7 @@ def _row(incident: Incident) -> dict[str, Any]:
 
 
 def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> None:
+    """Replace the stored streams of these incidents."""
     numbers = [incident.id for incident in written]
     connection.execute(sa.delete(incident_stream).where(incident_stream.c.incident.in_(numbers)))
     rows = [
@@ -208,6 +211,7 @@ def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> 
 
 
 def _write_crossings(connection: sa.Connection, written: Collection[Incident]) -> None:
+    """Insert the crossings of these incidents that are not stored yet."""
     stored = _members(connection, [incident.id for incident in written])
     rows = [
         {"crossing": number, "incident": incident.id}
@@ -298,6 +302,7 @@ def close(engine: sa.Engine, number: int, closing: Closing, act_input: ActInput,
 def _add(
     engine: sa.Engine, number: int, closing: Closing | None, act_input: ActInput, now: int
 ) -> Act:
+    """Store an act on an incident and return it; an error if there is no such open incident."""
     with writing(engine) as connection:
         # Locked, so that the second of two people who act at once sees the act of the first.
         incident = find_incident(connection, number, lock=True)
@@ -322,6 +327,7 @@ def _add(
 
 
 def _require_standing(incident: Incident, acts: tuple[Act, ...], now: int) -> None:
+    """Raise an error if an incident is closed or resolved."""
     status = standing(incident, acts, now)
     if status.state is Stand.CLOSED:
         raise StoreError(f"incident {incident.id} was closed at {_moment(status.at)} already")

@@ -58,6 +58,7 @@ def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[in
 
 
 def _slots(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[int, int]:
+    """Return how many decisions arrived in each slot that has any."""
     sums = (sa.func.sum(_COLUMNS[name]) for name in SLOT_COLUMNS)
     query = sa.select(_COLUMNS.hour, *sums).where(*where).group_by(_COLUMNS.hour)
     return {

@@ -85,12 +85,14 @@ def count_pairs(
 
 
 def _add(row: Int64s, pair: tuple[Review, ...], sign: int, retracted: bool) -> None:
+    """Add ``sign`` to the counter of a pair of reviews, if there are two and none is retracted."""
     counter = compared(pair)
     if counter is not None and not retracted:
         row[counter] += sign
 
 
 def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tuple[Review, ...]]:
+    """Return the stored reviews, none to two, of these decisions."""
     pairs: dict[Key, tuple[Review, ...]] = {}
     for head, parameters in bulk.with_keys(connection, double_label, _KEY, sorted(decisions)):
         query = (
@@ -104,6 +106,7 @@ def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tu
 
 
 def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]]) -> None:
+    """Insert or replace the reviews of these decisions, at most two of each."""
     if not changed:
         return
     keys = sorted(changed)

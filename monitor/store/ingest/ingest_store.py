@@ -266,6 +266,7 @@ class IngestStore:
             raise
 
     def _flush(self, ordered: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
+        """Write these shards' flushes in one transaction: fences, decisions, labels, effects."""
         delays: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.empty(0)]
         with writing(self._engine) as connection:
             for flush in ordered:
@@ -314,6 +315,7 @@ class IngestStore:
         flush: ShardFlush,
         newest: int | None,
     ) -> Matched | None:
+        """Look for the decisions of a flush's labels; None for a flush without labels."""
         if flush.labels is None:
             return None
         now = self._clock.monotonic()
@@ -327,6 +329,11 @@ class IngestStore:
     def _write_effects(
         self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Write all that a flush adds, from its delta to its tallies; return its labels' delays.
+
+        Without labels the delays are empty. Arrivals, results of evaluations and dead letters are
+        written, too.
+        """
         delays, now = np.empty(0), self._clock.now()
         if labels is not None:
             joined = join(connection, labels)
@@ -346,6 +353,7 @@ class IngestStore:
         return delays
 
     def _unknown(self, dictionary: Dictionary) -> Dictionary:
+        """Return the entries of the dictionary that this worker has not stored yet."""
         return Dictionary(
             {k: v for k, v in dictionary.atoms.items() if k not in self._known},
             {k: v for k, v in dictionary.versions.items() if k not in self._known},
@@ -410,6 +418,7 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
 
 
 def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
+    """Store watermark, newest decision and tallies of the flush's shard."""
     connection.execute(
         bulk.parsed(
             "UPDATE ownership SET max_decided_at = :newest, watermark = :watermark,"

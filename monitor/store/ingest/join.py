@@ -281,6 +281,7 @@ def _differ_from_neighbours(columns: Int64s) -> _Bools:
 def _let_compete(
     connection: sa.Connection, joined: Joined, labels: LabelColumns, decisions: FoundDecisions
 ) -> None:
+    """Choose the label of each decision among new and stored ones; a beaten one is subtracted."""
     keys = list(
         zip(decisions.hour.tolist(), decisions.id.tolist(), labels.complaint.tolist(), strict=True)
     )
@@ -355,6 +356,7 @@ def _compete(
 
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
+    """Return the stored winning label of each key that has one, as columns."""
     states: dict[_Key, tuple[int, ...]] = {}
     for head, parameters in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
         query = (
@@ -367,6 +369,7 @@ def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, 
 
 
 def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelColumns) -> None:
+    """Insert or replace the winning label of each key."""
     if not keys:
         return
     order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -404,6 +407,7 @@ def _start_waiting(
 
 
 def _stop_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
+    """Delete these labels from those that wait; return how many did."""
     columns: bulk.Columns = {
         "topic": [shard.topic] * len(labels),
         "part": [shard.partition] * len(labels),

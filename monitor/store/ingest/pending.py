@@ -67,6 +67,7 @@ def write_pending(
 
 
 def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows:
+    """Return the decisions that labels may look for, sorted by key, with owner and route."""
     parts, columns_of = zip(*decided, strict=True)
     decisions = DecisionColumns.concat(columns_of)
     is_pending = decisions.pending
@@ -121,6 +122,7 @@ def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
 
 
 def _first_parts(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s:
+    """Return the partition that first brought each row: stored, or earlier in this flush."""
     keys = list(zip(columns["hour"].tolist(), columns["id"].tolist(), strict=True))
     stored: dict[tuple[int, int], int] = {}
     for head, parameters in bulk.with_keys(connection, pending, _KEY, keys):

@@ -117,10 +117,12 @@ class RecentDecisions:
             self._keep_newest(int(_KEPT * self._most))
 
     def _is_short(self) -> bool:
+        """Return True if the last run is so long against the one before that both are merged."""
         older, newer = self._runs[-2:]
         return len(older.keys) < _SHORTER * len(newer.keys)
 
     def _keep_newest(self, number: int) -> None:
+        """Merge all runs and keep the newest ``number`` rows, or more of the same time."""
         run = _SortedRows.merged(self._runs)
         surplus = len(run.keys) - number
         self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]

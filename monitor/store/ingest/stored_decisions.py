@@ -45,6 +45,7 @@ class StoredDecisions:
 
 
 def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> FoundDecisions:
+    """Return the stored decisions of these keys, row by row; a miss where there is none."""
     keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
     rows: dict[tuple[int, int], tuple[int, ...]] = {}
     for head, parameters in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):

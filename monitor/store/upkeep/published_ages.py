@@ -58,6 +58,7 @@ def published_ages(engine: sa.Engine) -> Iterator[PublishedReport]:
 
 
 def _report(contract: ContractTable, table: WindowTable | GroupTable) -> PublishedReport:
+    """Return up to when a table is published, and what it waits for."""
     waits = (
         FIRST_DECISIONS if table.decisions is None else "",
         FIRST_LABELS if table.labelled is None else "",

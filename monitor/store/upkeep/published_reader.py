@@ -173,6 +173,7 @@ class PublishedReader:
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
+        """Let one reader into the block; others wait, and a StoreError ends a long wait."""
         if not self._turn.acquire(timeout=_TURN_SECONDS):
             raise StoreError("the store is busy; try again in a moment")
         try:
@@ -249,6 +250,7 @@ def _trends(contract: str, window: str, metric: Metric) -> sa.Select[Any]:
 
 
 def _point(row: sa.Row[Any]) -> HistoryPoint:
+    """Return a day of a slice's history from its row."""
     return HistoryPoint(
         day=row.day,
         ends_at=_aware(row.ends_at),
@@ -266,6 +268,7 @@ def _aware(at: datetime | None) -> datetime | None:
 
 
 def _topic(name: str, statuses: Sequence[ShardStatus]) -> TopicFacts:
+    """Return what pages say of a topic; the number of events is rounded up."""
     statuses_of_topic = [status for status in statuses if status.shard.topic == name]
     return TopicFacts(
         name,

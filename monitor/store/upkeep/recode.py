@@ -104,6 +104,7 @@ def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
 
 
 def _atom_within(text: str, kept: Coding) -> str:
+    """Return an atom with other values and attributes than the coding lists left out."""
     listed = {a.name: {*a.values, OTHER, MISSING} for a in kept.attributes}
     return atom_text(
         {
@@ -115,6 +116,7 @@ def _atom_within(text: str, kept: Coding) -> str:
 
 
 def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
+    """Add the counts of cells that are merged to their new cells, and delete the old ones."""
     for table in (counts,):
         name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
         panes = ", ".join(keys)
@@ -143,6 +145,7 @@ def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> No
 
 
 def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
+    """Rewrite the stored deltas that hold cells that are merged."""
     columns = _columns(recoded)
     for row in _payloads(connection):
         if (body := _recode_payload(row.payload, *columns)) is not None:
@@ -154,6 +157,7 @@ def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
 
 
 def _recode_cohorts(connection: sa.Connection, table: sa.Table, recoded: Recoded) -> None:
+    """Rewrite the stored hours of ``table`` that hold cells that are merged."""
     columns = _columns(recoded)
     for hour in connection.execute(sa.select(table.c.hour)).scalars().all():
         own_row = table.c.hour == hour

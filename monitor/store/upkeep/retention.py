@@ -106,6 +106,7 @@ def _drop_decisions(engine: sa.Engine, end: int) -> None:
 
 
 def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    """Delete counts that are older than kept, reckoned from the slowest shard."""
     for grain, kept in (
         (Grain.HOUR, policy.horizon + HOURS_KEPT_AFTER_HORIZON),
         (Grain.DAY, policy.aggregates),

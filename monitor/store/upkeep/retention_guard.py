@@ -169,6 +169,7 @@ def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
 def _portion_of_panes(
     engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool
 ) -> Portion:
+    """Return how many panes go and stay; unless ``exact``, those that stay are 0 if few go."""
     end, grain = pane_of(before, panes.grain), panes.grain
     deleted = panes.number(engine, _FIRST, end, None if exact else FEW + 1)
     left = 0

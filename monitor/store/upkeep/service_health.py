@@ -66,6 +66,7 @@ def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Re
 
 
 def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
+    """Read what blindness is judged by, at one moment of the database's clock."""
     database_time = database_now(connection)  # which dates the marks of workers and labels
     silent = labels_silent_since(connection, policy.topics[1], database_time)
     return Facts(
@@ -79,6 +80,7 @@ def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
 
 
 def _shards(connection: sa.Connection, topics: tuple[str, str], now: int) -> list[ReadShard]:
+    """Return the ages of all partitions' marks; None where nothing was recorded."""
     rows = connection.execute(_SHARDS, {"topics": topics})
     return [
         ReadShard(

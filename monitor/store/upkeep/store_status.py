@@ -255,6 +255,7 @@ def _moment(micros: int | None) -> datetime | None:
 
 
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
+    """Yield a sentence for each parked partition and for offsets or events that do not add up."""
     for shard in shards:
         if shard.parked is not None and shard.retired_at is None:
             yield f"{shard.shard} is parked: {shard.parked}"
@@ -267,6 +268,7 @@ def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
 
 
 def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
+    """Yield the report of each partition, with the number of deltas that wait to be folded."""
     # Cursors are read first, so that deltas folded meanwhile never make a negative count.
     cursors = {
         Shard(row.topic, row.part): row.seq for row in connection.execute(sa.select(fold_cursor))
@@ -283,6 +285,7 @@ def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
 
 
 def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport:
+    """Return a partition's status as a report; ``waiting`` deltas are not yet folded."""
     has_times = newest is not None and status.watermark is not None
     return ShardReport(
         topic=status.shard.topic,
@@ -306,6 +309,7 @@ def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport
 
 
 def _evaluator(connection: sa.Connection, length: int) -> EvaluatorReport | None:
+    """Return who holds the lease, until when, and its age in seconds; None if nobody has."""
     row = connection.execute(sa.select(lease).where(lease.c.role == ROLE)).one_or_none()
     if row is None:
         return None
@@ -339,6 +343,7 @@ def _estimate(connection: sa.Connection, name: str) -> int | None:
 
 
 def _hours(connection: sa.Connection, name: str) -> tuple[datetime | None, datetime | None]:
+    """Return the first and last hour of a table; None for an empty one."""
     # Two statements, for each of which SQLite looks at one end: for one it would scan the table.
     ends = [
         connection.execute(sa.text(f"SELECT {end}(hour) FROM {name}")).scalar()
@@ -371,6 +376,7 @@ def _contracts(connection: sa.Connection) -> Iterator[ContractReport]:
 
 
 def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
+    """Yield each stored ``db resume-from``, oldest first."""
     for row in connection.execute(sa.select(resumption).order_by(resumption.c.resumed_at)):
         yield ResumptionReport(
             topic=row.topic,
@@ -385,6 +391,7 @@ def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
 
 
 def _exclusions(connection: sa.Connection) -> Iterator[ExclusionReport]:
+    """Yield the exclusions that are not lifted."""
     for excluded in read_exclusions(connection):
         if excluded.lifted_at is None:
             yield ExclusionReport(
