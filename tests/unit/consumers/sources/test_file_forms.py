@@ -116,6 +116,13 @@ def test_quotes_that_quote_nothing_lose_no_row(tmp_path: Path) -> None:
     assert read[3:] == [{"id": "4", "screen": "y"}] * (MAX_ROW_LINES + 1)
 
 
+def test_names_of_columns_that_are_repeated_are_no_row(tmp_path: Path) -> None:
+    rows = b"\xef\xbb\xbfid, route\r\n1,x\r\n"
+    path = written(tmp_path / "joined.csv", rows + rows + b"id,route\r\n")
+    expected = {2: {"id": "1", "route": "x"}, 4: {"id": "1", "route": "x"}}
+    assert numbered(path) == expected | {5: {"id": "id", "route": "route"}}
+
+
 def test_a_whole_beside_its_parts_is_no_failure(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", b"attributes,attributes.channel\nx,chat\n")
     assert numbered(path) == {2: {"attributes": "x"}}
