@@ -14,6 +14,7 @@ from typing import get_args
 import msgspec
 
 from consumers.events import RouteName
+from consumers.tolerance import decode_tolerantly
 
 # Anchored at both ends: the text between may quote the payload, which must not be kept.
 _PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
@@ -87,9 +88,31 @@ _KINDS: Mapping[type, str] = {
     datetime: "a time",
 }
 
+_BIAS_RESULT = msgspec.Raw(b'"bias_result"')
 _NEAR = 0.75  # 1 is for equal words: this allows one wrong letter in four, but not another word
 _TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
 """Reasons that are clear without the expected content."""
+
+
+class _Mark(msgspec.Struct):
+    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    type: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_marks = msgspec.json.Decoder(_Mark | list[_Mark]).decode
+
+
+def holds_labels(message: bytes) -> bool:
+    """Return True if a message holds labels or bias results, by the first of its events.
+
+    Raises:
+        ValueError: it holds no event, or is nested too deeply (RecursionError).
+    """
+    content = decode_tolerantly(_marks, message)
+    if content == []:
+        raise ValueError(message)
+    first = content if isinstance(content, _Mark) else content[0]
+    return first.label_id is not msgspec.UNSET or first.type == _BIAS_RESULT
 
 
 def reason_and_field(error: Exception) -> tuple[str, str]:

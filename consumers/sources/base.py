@@ -95,6 +95,7 @@ class Source:
     def __init__(self) -> None:
         self._delivery = Delivery()
         self._closed = False
+        self._assigned = False
 
     @property
     def finished(self) -> bool:
@@ -120,6 +121,13 @@ class Source:
     def resume(self, shards: Iterable[Shard]) -> None:
         """Undo :meth:`pause`."""
         self._delivery.resume(shards)
+
+    def _assign_once(self, shards: Iterable[Shard]) -> list[Shard]:
+        """Assign all shards at the first call; return those that are new."""
+        assigned = [] if self._assigned else list(shards)
+        self._delivery.assign(assigned)
+        self._assigned = True
+        return assigned
 
 
 class ShardChanges:

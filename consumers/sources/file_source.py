@@ -12,7 +12,7 @@ import gzip
 import sys
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from io import BufferedReader
 from itertools import count
@@ -63,6 +63,11 @@ class LineFile:
         self._at_end = False
         self._bytes = 0
         self._taken = 0  # bytes, decompressed
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the messages that are left, to the end."""
+        while not self.ended:
+            yield from self.read()
 
     @property
     def name(self) -> str:
@@ -222,7 +227,6 @@ class FileSource(Source):
         self._by_content = by_content
         self._files: dict[Shard, LineFile] = {}
         numbers = {topic: count() for topic, _ in files}
-        self._assigned = False
         try:
             for (topic, _), path in zip(files, paths, strict=True):
                 file = LineFile(path)
@@ -262,20 +266,8 @@ class FileSource(Source):
         return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a hash of the first lines of a topic's files, which identifies them, or None.
-
-        None with standard input, and where the shards' numbers distinguish the files already.
-        """
-        if self._by_content:
-            return None
-        digest = blake2b(digest_size=16)
-        for shard in self.shards(topic):
-            if self._files[shard].path == STDIN:
-                return None
-            head = LineFile(self._files[shard].path)
-            digest.update(blake2b(next(iter(head.read()), b"")).digest())
-            head.close()
-        return digest.hexdigest()
+        """Return None: a file that is read again is known by the number of its shard."""
+        return None
 
     def poll(self, timeout: float) -> Polled:
         """Return one chunk from every file that may be read; wait a moment only if all are paused.
@@ -284,9 +276,7 @@ class FileSource(Source):
         """
         if self._closed:
             raise SourceError("the source is closed")
-        assigned: list[Shard] = [] if self._assigned else list(self._files)
-        self._delivery.assign(assigned)
-        self._assigned = True
+        assigned = self._assign_once(self._files)
         ready = [shard for shard in self._delivery.flowing() if not self._files[shard].ended]
         if not ready and not assigned and not self.finished:
             time.sleep(min(timeout, IDLE_SECONDS))
@@ -294,12 +284,7 @@ class FileSource(Source):
         return Polled(records, assigned)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Return 0; raise SourceError for start policies other than earliest."""
-        if start.policy != "earliest":
-            raise SourceError(
-                f'files are read from their first line: stream.start = "{start.policy}" does not '
-                'apply to them, set "earliest"'
-            )
+        """Return 0: files are read as history, from their first line."""
         return 0
 
     def begin(self, shard: Shard, offset: int) -> None:

@@ -13,8 +13,7 @@ from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 
-import msgspec
-
+from consumers.event_words import holds_labels
 from consumers.sources.event_log import EventLog, Mark
 from consumers.sources.file_source import LineFile, value_of
 from monitor.errors import SourceError
@@ -29,20 +28,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".csv", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 SHOWN = 5
 """Lines of a file that are named with the same reason: a file may have a million of them."""
 
-UNFINISHED = (
-    "its last line ends in the middle (in CSV: no newline, or an open quote), and waits for its end"
-)
+UNFINISHED = "its last line waits for its end (in CSV: a newline, or the end of a quote)"
 
 _log = logging.getLogger("slicewatch.inbox")
-
-
-class _Event(msgspec.Struct):
-    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    type: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-BIAS_RESULT = msgspec.Raw(b'"bias_result"')
-_events = msgspec.json.Decoder(_Event | list[_Event]).decode
 
 
 class Inbox:
@@ -157,11 +145,7 @@ class Inbox:
 
 
 def _kind(value: bytes | None) -> str:
-    """Return whether a message holds labels (or bias results) or decisions, as it says itself."""
     try:
-        event = _events(value or b"{}")
+        return LABELS if holds_labels(value or b"") else DECISIONS
     except (ValueError, RecursionError):
         return DECISIONS
-    first = event if isinstance(event, _Event) else next(iter(event), _Event())
-    is_label = first.label_id is not msgspec.UNSET or first.type == BIAS_RESULT
-    return LABELS if is_label else DECISIONS

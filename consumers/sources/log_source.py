@@ -41,7 +41,6 @@ class LogSource(Source):
         self._shards = list(chain.from_iterable(map(log.shards, topics)))
         self._keep = keep
         self._max_records = max_records
-        self._assigned = False
         self._reports = 0
 
     def shards(self, topic: str) -> Sequence[Shard]:
@@ -60,9 +59,7 @@ class LogSource(Source):
         """
         if self._closed:
             raise SourceError("the source is closed")
-        assigned = [] if self._assigned else self._shards
-        self._delivery.assign(assigned)
-        self._assigned = True
+        assigned = self._assign_once(self._shards)
         self._log.arrived.clear()
         records = self._fetch()
         if not records and not assigned and self._log.arrived.wait(timeout):

@@ -35,10 +35,8 @@ def numbered_or_bad(path: Path) -> list[Any]:
 
 
 def lines_of(path: Path) -> list[bytes]:
-    lines: list[bytes] = []
     with closing(LineFile(str(path))) as file:
-        while not file.ended:
-            lines += file.read()
+        lines = list(file)
         assert file.line == len(lines)
     return lines
 
@@ -91,10 +89,7 @@ def test_rows_do_not_depend_on_how_a_file_is_cut(
     for skipped in range(len(whole)):
         with closing(LineFile(str(path))) as file:
             assert file.skip(skipped)
-            rest: list[bytes] = []
-            while not file.ended:
-                rest += file.read()
-        assert rest == whole[skipped:]
+            assert list(file) == whole[skipped:]
 
 
 @pytest.mark.parametrize("row", [b"1", b"1,2,3", b'1,"2', b'1,"2"3'])

@@ -131,10 +131,8 @@ def test_every_event_is_kept_once_however_a_file_is_written(
                 world.restart()
         world.write(name, whole[position:])
         world.inbox.look()
-    messages: list[bytes] = []
     with closing(LineFile(str(world.folder / name))) as file:
-        while not file.ended:
-            messages += [line for line in file.read() if line.strip()]
+        messages = [line for line in file if line.strip()]
     assert world.kept() == stripped(*(line for line in messages if b"label_id" not in line))
     assert world.kept("labels") == stripped(*(line for line in messages if b"label_id" in line))
     world.log.close()
@@ -155,10 +153,10 @@ def test_compressed_files_are_read(opened: Callable[..., World]) -> None:
     [
         ("events.xlsx", b"PK", "its name must end in .jsonl, .ndjson, .csv, .jsonl.gz"),
         ("events.csv", b"a;b\n1;2\n", "separated by semicolons; save it with commas"),
-        ("events.csv", b"a,b\n1,2\n3,4", "its last line ends in the middle (in CSV: no newline"),
+        ("events.csv", b"a,b\n1,2\n3,4", "its last line waits for its end (in CSV: a newline"),
         ("events.jsonl", decision(1), "its name must begin with decisions or labels"),
         ("events.jsonl.gz", b"not compressed", "Not a gzipped file"),
-        ("events.jsonl", decision(1) + b'{"cut', "its last line ends in the middle"),
+        ("events.jsonl", decision(1) + b'{"cut', "its last line waits for its end"),
     ],
 )
 def test_what_is_not_read_is_named_once(
