@@ -106,11 +106,9 @@ def holds_labels(message: bytes) -> bool:
     """Return True if a message holds labels or bias results, by the first of its events.
 
     Raises:
-        ValueError: it holds no event, or is nested too deeply (RecursionError).
+        ValueError, IndexError, RecursionError: it holds no event.
     """
     content = decode_tolerantly(_marks, message)
-    if content == []:
-        raise ValueError(message)
     first = content if isinstance(content, _Mark) else content[0]
     return first.label_id is not msgspec.UNSET or first.type == _BIAS_RESULT
 

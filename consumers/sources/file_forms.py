@@ -72,7 +72,14 @@ class Form:
 
         The end of a row of CSV is its newline alone: more digits could follow.
         """
-        return not tail.strip() or (self._is_json and _is_whole(tail.strip()))
+        tail = tail.strip()
+        if not tail or not self._is_json:
+            return not tail
+        try:
+            decode_tolerantly(_any_json, tail)
+        except (ValueError, RecursionError):
+            return False
+        return not tail.startswith(b'"')  # the tolerant reading ends a text that has no end
 
 
 def without_mark(name: str, data: bytes) -> bytes:
@@ -105,14 +112,6 @@ def form_of(name: str, first: bytes) -> Form:
     if line[:1] == b"[" and not _is_message(line):
         return ArrayElements(name)
     return Form(name)
-
-
-def _is_whole(text: bytes) -> bool:
-    try:
-        decode_tolerantly(_any_json, text)
-    except (ValueError, RecursionError):
-        return False
-    return not text.startswith(b'"')  # the tolerant reading ends a text that has no end
 
 
 def _is_message(line: bytes) -> bool:

@@ -7,9 +7,10 @@ is known by its first event.
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -77,7 +78,7 @@ class Inbox:
                 continue
             try:
                 events += self._look_at(path)
-            except (OSError, SourceError) as error:
+            except (OSError, EOFError, zlib.error, SourceError) as error:
                 self._report(path.name, str(getattr(error, "strerror", None) or error))
         return events
 
@@ -145,7 +146,6 @@ class Inbox:
 
 
 def _kind(value: bytes | None) -> str:
-    try:
+    with suppress(ValueError, IndexError, RecursionError):
         return LABELS if holds_labels(value or b"") else DECISIONS
-    except (ValueError, RecursionError):
-        return DECISIONS
+    return DECISIONS

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from consumers.event_words import EXPECTED
-from consumers.events import Decision, RouteName
+from consumers.events import ROUNDING, Decision, RouteName
 from consumers.field_values import RFC_3339, TimeForm, TimeUnit, number_of, text_of
 from monitor.errors import SlicewatchError
 from monitor.settings.check_use_cases import MAX_VALUES
@@ -23,8 +23,9 @@ Texts = Mapping[str, Counter[str]]
 """Number of rows by text, by place in a message."""
 MOST_TEXTS = 1_000
 """Texts of a place that are told apart: enough to see that it identifies rows."""
+PERCENT = 100
 SHOWN = 10
-"""Most texts of a place that are shown: more of them may be about people."""
+"""Most texts of a place that are written down: more of them may be about people."""
 _UTC = ZoneInfo("UTC")
 _FORMS = [TimeForm(unit, zone=_UTC) for unit in get_args(TimeUnit)]
 # Between slashes days and months look alike: such times are asked for.
@@ -106,8 +107,8 @@ class MappingGuess:
         for name, likely in (("decision_id", ids), ("decided_at", times), ("judge_score", scores)):
             if len(likely) == 1:
                 fields.setdefault(name, likely[0])
-        if any((number_of(text) or 0) > 1 for text in self._seen("judge_score")):
-            self._options["divide"] = "{ judge_score = 100 }"
+        if any((number_of(text) or 0) > 1 + ROUNDING for text in self._seen("judge_score")):
+            self._options["divide"] = f"{{ judge_score = {PERCENT} }}"
 
     def _seen(self, name: str) -> Counter[str]:
         return self._texts.get(self._tables["fields"].get(name, ""), Counter())
@@ -116,9 +117,8 @@ class MappingGuess:
         for name in missing:
             answer = click.prompt(f"{name}, {EXPECTED[name]}: its column, or a value for all")
             at = f"/{answer.removeprefix('/')}"
-            self._tables["fields" if at in self._texts else "constants"][name] = (
-                at if at in self._texts else answer
-            )
+            for_all = at not in self._texts
+            self._tables["constants" if for_all else "fields"][name] = answer if for_all else at
         routes = get_args(RouteName)
         for text in sorted(self._seen("route").keys() - routes):
             meaning = click.prompt(f"What does {text!r} mean", type=click.Choice(routes))
@@ -133,8 +133,7 @@ class MappingGuess:
 
 
 def _is_score(text: str) -> bool:
-    number = number_of(text)
-    return number is not None and 0 <= number <= 100  # noqa: PLR2004 - in percent at most
+    return (number := number_of(text)) is not None and 0 <= number <= PERCENT
 
 
 def _forms(texts: Counter[str]) -> list[TimeForm]:

@@ -200,7 +200,7 @@ def _holds_labels(name: str) -> bool:
         first = file.first()
     try:
         return holds_labels(first)
-    except (ValueError, RecursionError):
+    except (ValueError, IndexError, RecursionError):
         message = (
             f"{file.name}: its first line is not an event; write decisions={name} or labels={name}"
         )

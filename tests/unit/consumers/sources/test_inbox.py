@@ -146,6 +146,12 @@ def test_compressed_files_are_read(opened: Callable[..., World]) -> None:
     world.write("old.jsonl.gz", whole[-9:])
     world.inbox.look()
     assert world.kept() == stripped(decision(1), decision(2))
+    more = gzip.compress(b"".join(map(decision, range(3, 9_000))))
+    world.write("old.jsonl.gz", more)
+    world.inbox.look()
+    world.write("old.jsonl.gz", whole, more[:-9_000], mode="wb")
+    assert world.inbox.look() == 0, "a file that was cut short is named, and ends nothing"
+    assert world.kept() == stripped(*map(decision, range(1, 9_000)))
 
 
 @pytest.mark.parametrize(
