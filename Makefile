@@ -61,7 +61,7 @@ docs: $(VENV)/.installed-test  ## build the documentation as a site into build/s
 	@$(BIN)/mkdocs build --quiet --strict --config-file deploy/mkdocs.yml --site-dir $(abspath build/site) $(ARGS)
 	@echo "== build/site/index.html"
 
-lock:  ## renew requirements.lock, what the image installs, with hashes
+lock:  ## renew requirements.lock, what the image and the gate install, with hashes
 	@python3 -m venv build/lock && build/lock/bin/pip --disable-pip-version-check --quiet install 'uv>=0.9,<1'
 	@build/lock/bin/uv pip compile --quiet --universal --upgrade --generate-hashes --custom-compile-command "make lock" \
 	  --extra avro --extra postgresql --extra librdkafka --output-file requirements.lock pyproject.toml

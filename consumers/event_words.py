@@ -14,6 +14,7 @@ from typing import get_args
 import msgspec
 
 from consumers.events import RouteName
+from consumers.tolerance import decode_tolerantly
 
 # Anchored at both ends: the text between may quote the payload, which must not be kept.
 _PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
@@ -85,9 +86,29 @@ _KINDS: Mapping[type, str] = {
     datetime: "a time",
 }
 
+_BIAS_RESULT = msgspec.Raw(b'"bias_result"')
 _NEAR = 0.75  # 1 is for equal words: this allows one wrong letter in four, but not another word
 _TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
 """Reasons that are clear without the expected content."""
+
+
+class _Mark(msgspec.Struct):
+    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    type: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_marks = msgspec.json.Decoder(_Mark | list[_Mark]).decode
+
+
+def holds_labels(message: bytes) -> bool:
+    """Return True if a message holds labels or bias results, by the first of its events.
+
+    Raises:
+        ValueError, IndexError, RecursionError: it holds no event.
+    """
+    content = decode_tolerantly(_marks, message)
+    first = content if isinstance(content, _Mark) else content[0]
+    return first.label_id is not msgspec.UNSET or first.type == _BIAS_RESULT
 
 
 def reason_and_field(error: Exception) -> tuple[str, str]:

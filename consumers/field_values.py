@@ -35,7 +35,7 @@ LARGEST = 1e19
 """Numbers below it fit a machine word, and no unit of time makes them infinite."""
 DIGITS = 19
 """Most digits of a whole number in text: nanoseconds have as many."""
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
 
 
 def value_text(value: str | float) -> str:
@@ -109,7 +109,7 @@ class TimeForm:
 
     def _from_text(self, text: str) -> str:
         """Return a time as RFC 3339; the text itself if it fits no known form, so it is refused."""
-        if self.format is None and _RFC_3339.match(text):
+        if self.format is None and RFC_3339.match(text):
             return text
         try:
             if self.format is None:

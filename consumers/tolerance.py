@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import isfinite
 from typing import TypeVar
 
 import msgspec
@@ -49,12 +48,6 @@ def repaired(message: bytes) -> bytes:
         b'{"a": [], "b": [], "c": [], "NaN": "ok"}'
     """
     return _TOKEN.sub(_repaired_token, message.removeprefix(BYTE_ORDER_MARK))
-
-
-def finite_or_list(text: str) -> float | list[object]:
-    """Return the number of a JSON text; an empty list, as :func:`repaired`, if it is infinite."""
-    number = float(text)
-    return number if isfinite(number) else []
 
 
 def _repaired_token(match: re.Match[bytes]) -> bytes:

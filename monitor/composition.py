@@ -263,16 +263,22 @@ def log_source(settings: Settings, log: EventLog) -> RecordSource:
     return LogSource(log, settings.stream.topics, settings.stream.horizon)
 
 
-def open_inbox(settings: Settings, log: EventLog) -> Inbox:
+def open_inbox(settings: Settings, log: EventLog, clock: Clock) -> Inbox:
     """Return the inbox whose files go into an event log; its folder is created.
 
     Raises:
         SourceError: the folder cannot be created.
     """
+    from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
     from consumers.sources.inbox import Inbox  # noqa: PLC0415 - embedded runs only
 
-    is_mapped = settings.mapping != MappingSettings()
-    return Inbox(event_folder(settings) / "inbox", log, settings.stream.topics, mapped=is_mapped)
+    return Inbox(
+        event_folder(settings) / "inbox",
+        log,
+        settings.stream.topics,
+        EventJudge(checking_codecs(settings), clock.now).explain,
+        mapped=settings.mapping != MappingSettings(),
+    )
 
 
 def kafka_source(settings: Settings) -> RecordSource:
@@ -632,11 +638,10 @@ def build_receiver(
     from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
 
     return EventReceiver(
-        EventJudge(checking_codecs(settings)),
+        EventJudge(checking_codecs(settings), clock.now),
         log or kafka_writer(settings),
         settings.stream.topics,
         metrics.add_unreadable,
-        clock.now,
     )
 
 

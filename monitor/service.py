@@ -134,7 +134,9 @@ class Service:
         )
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
-        self._inbox = composition.open_inbox(settings, log_of_events) if log_of_events else None
+        self._inbox = (
+            composition.open_inbox(settings, log_of_events, self._clock) if log_of_events else None
+        )
         self._receiver = (
             composition.build_receiver(settings, self.metrics, self._clock, log_of_events)
             if parts.ingest

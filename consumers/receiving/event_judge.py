@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 from consumers.codec import DecodedDecisions, DecodedLabels
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
+from consumers.event_words import why
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
 from consumers.tolerance import decode_tolerantly
@@ -19,6 +20,10 @@ from monitor.records import RecordBatch, Shard
 
 Numbered = tuple[int, bytes]
 """Line of an event, and its bytes."""
+
+
+Message = tuple[int, bytes | None]
+"""Line of a message of one or more events, and its bytes; None for a tombstone."""
 
 
 class Good(NamedTuple):
@@ -49,26 +54,23 @@ class EventJudge:
 
     Args:
         codecs: codecs of its own: those of a worker belong to its thread.
+        now: returns the wall clock, microseconds.
     """
 
-    def __init__(self, codecs: Codecs) -> None:
+    def __init__(self, codecs: Codecs, now: Callable[[], int]) -> None:
         self._codecs = codecs
+        self._now = now
         self._turn = threading.Lock()
 
-    def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[EventRefusal]]:
-        """Return events that may be written, in order of lines, and refusals of the others.
-
-        Args:
-            events: events of one batch.
-            now: wall clock, microseconds.
-        """
+    def judge(self, events: Sequence[Numbered]) -> tuple[list[Good], list[EventRefusal]]:
+        """Return a batch's events that may be written, by line, and refusals of the others."""
         refused: list[EventRefusal] = []
         sized = [event for event in events if self._fits(event, refused)]
         good: list[Good] = []
         with self._turn:
             for is_label in (False, True):
                 same_kind = [event for event in sized if _is_label(event[1]) == is_label]
-                wrong = self._refusals_by_line(same_kind, is_label, now) if same_kind else {}
+                wrong = self._refusals_by_line(same_kind, is_label) if same_kind else {}
                 refused += wrong.values()
                 good += (
                     Good(line, is_label, _key(value), value)
@@ -76,6 +78,12 @@ class EventJudge:
                     if line not in wrong
                 )
         return sorted(good), sorted(refused, key=lambda refusal: refusal.line)
+
+    def explain(self, messages: Sequence[Message], are_labels: bool) -> dict[int, str]:
+        """Return in words, by line, why messages of one kind could not be counted."""
+        with self._turn:
+            refusals = self._refusals_by_line(messages, are_labels)
+        return {line: why(refusal.reason, refusal.field) for line, refusal in refusals.items()}
 
     def _fits(self, event: Numbered, refused: list[EventRefusal]) -> bool:
         """Return True for a single event that is not too large; else add a refusal."""
@@ -90,7 +98,7 @@ class EventJudge:
         return False
 
     def _refusals_by_line(
-        self, events: Sequence[Numbered], is_label: bool, now: int
+        self, events: Sequence[Message], is_label: bool
     ) -> dict[int, EventRefusal]:
         """Return refusals, by line, of events of one kind that codec or time limits refuse."""
         lines, values = [line for line, _ in events], [value for _, value in events]
@@ -99,19 +107,17 @@ class EventJudge:
         codec = self._codecs.labels if is_label else self._codecs.decisions
         decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
         refusals = [(letter.offset, letter.reason, letter.field) for letter in letters.found]
-        refusals += ((line, reason, "decided_at") for line, reason in self._untimely(decoded, now))
+        refusals += ((line, reason, "decided_at") for line, reason in self._untimely(decoded))
         kind = "label" if is_label else "decision"
         return {line: EventRefusal(line, kind, reason, field) for line, reason, field in refusals}
 
-    def _untimely(
-        self, decoded: DecodedDecisions | DecodedLabels, now: int
-    ) -> Iterable[tuple[int, str]]:
+    def _untimely(self, decoded: DecodedDecisions | DecodedLabels) -> Iterable[tuple[int, str]]:
         """Yield line and reason of events whose time any worker would refuse.
 
         The message will be stamped when it is written.
         """
         clock = self._codecs.clock
-        early = (decoded.ts > now + clock.max_early) & clock.live
+        early = (decoded.ts > self._now() + clock.max_early) & clock.live
         for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < FIRST_DAY)):
             yield from ((int(line), reason) for line in decoded.offsets[np.flatnonzero(rows)])
 

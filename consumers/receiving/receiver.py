@@ -79,7 +79,6 @@ class EventReceiver:
         writer: writer to Kafka or to the event log.
         topics: topics of decisions and of labels.
         count: counts refused events.
-        now: returns the wall clock, microseconds.
     """
 
     def __init__(
@@ -88,13 +87,11 @@ class EventReceiver:
         writer: Writer,
         topics: tuple[str, str],
         count: Count,
-        now: Callable[[], int],
     ) -> None:
         self._judge = judge
         self._writer = writer
         self._topics = topics
         self._count = count
-        self._now = now
         self._failing = False
 
     def view(self, request: Request) -> Response:
@@ -109,7 +106,7 @@ class EventReceiver:
             if error.refusal is None:
                 return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return self._answer(0, [error.refusal])
-        good, refused = self._judge.judge(events, self._now())
+        good, refused = self._judge.judge(events)
         try:
             self._write(good)
         except FullLogError as error:

@@ -89,6 +89,47 @@ class Delivery:
             raise SourceError(f"shard {shard} is not assigned to this worker")
 
 
+class Source:
+    """Base of all sources: delivery of shards that never end."""
+
+    def __init__(self) -> None:
+        self._delivery = Delivery()
+        self._closed = False
+        self._assigned = False
+
+    @property
+    def finished(self) -> bool:
+        """Return False: more may be written."""
+        return False
+
+    def ended(self, shard: Shard) -> bool:
+        """Return False: more may be written."""
+        return False
+
+    def is_member(self, shards: Sequence[Shard]) -> bool:
+        """Return True if the shards were assigned to us, who have no rival here."""
+        return not self._closed and all(map(self._delivery.owns, shards))
+
+    def position(self, shard: Shard) -> int | None:
+        """Return the next offset to be read; None if the shard has not begun."""
+        return self._delivery.positions.get(shard)
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Stop delivery of shards until :meth:`resume`; none of their messages are lost."""
+        self._delivery.pause(shards)
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`."""
+        self._delivery.resume(shards)
+
+    def _assign_once(self, shards: Iterable[Shard]) -> list[Shard]:
+        """Assign all shards at the first call; return those that are new."""
+        assigned = [] if self._assigned else list(shards)
+        self._delivery.assign(assigned)
+        self._assigned = True
+        return assigned
+
+
 class ShardChanges:
     """Log of shards gained and lost in rebalances, which callbacks write and the next poll drains.
 
@@ -178,7 +219,7 @@ class MembershipOptions(TypedDict, total=False):
     session_timeout: float
 
 
-class GroupSource(ABC):
+class GroupSource(Source, ABC):
     """Reader of topics as a member of a consumer group; subclasses add the client.
 
     Args:
@@ -202,14 +243,13 @@ class GroupSource(ABC):
         group_instance_id: str | None = None,
         session_timeout: float = SESSION_SECONDS,
     ) -> None:
+        super().__init__()
         self._connection = connection
         from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - not for files
 
         self._topics = KafkaTopics(connection)
-        self._delivery = Delivery()
         self._changes = ShardChanges()
         self._losses_to_report: deque[SourceError] = deque()
-        self._closed = False
         try:
             for topic in topics:
                 self._topics.partitions(topic)
@@ -217,15 +257,6 @@ class GroupSource(ABC):
         except BaseException:
             self._topics.close()
             raise
-
-    @property
-    def finished(self) -> bool:
-        """Return False: more may be produced."""
-        return False
-
-    def ended(self, shard: Shard) -> bool:
-        """Return False for every shard: a Kafka partition never ends."""
-        return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
         """Return all partitions of a topic, freshly read; raise SourceError if it is unknown."""
@@ -237,12 +268,12 @@ class GroupSource(ABC):
 
     def pause(self, shards: Iterable[Shard]) -> None:
         """Stop delivery of shards until :meth:`resume`; none of their messages are lost."""
-        self._delivery.pause(shards)
+        super().pause(shards)
         self._let_flow()
 
     def resume(self, shards: Iterable[Shard]) -> None:
         """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
+        super().resume(shards)
         self._let_flow()
 
     def close(self) -> None:

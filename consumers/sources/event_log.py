@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS shards (
 CREATE TABLE IF NOT EXISTS events (
   topic TEXT, partition INTEGER, offset INTEGER, stamp INTEGER NOT NULL, value BLOB,
   PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS marks (name BLOB PRIMARY KEY, position INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS marks (
+  name BLOB PRIMARY KEY, position INTEGER NOT NULL, line INTEGER NOT NULL);
 """
 _OF_SHARD = "topic = ? AND partition = ?"
 TRIMMED = 50_000
@@ -34,10 +35,11 @@ MILLISECOND = 1000
 
 
 class Mark(NamedTuple):
-    """Named position, such as that up to which a dropped file was read."""
+    """Place, in bytes and lines, up to which the file with this name was read."""
 
     name: bytes
-    position: int
+    position: int = 0
+    line: int = 0
 
 
 class EventLog:
@@ -120,18 +122,17 @@ class EventLog:
                 sql = f"UPDATE shards SET end = ? WHERE {_OF_SHARD}"
                 database.execute(sql, (ends[shard], *_key(shard)))
             if mark is not None:
-                database.execute("REPLACE INTO marks VALUES (?, ?)", mark)
+                database.execute("REPLACE INTO marks VALUES (?, ?, ?)", mark)
             database.execute("COMMIT")
             for shard, end in ends.items():
                 self._extents[shard] = self._extents[shard][0], end
         self.arrived.set()
 
-    def position(self, name: bytes) -> int:
-        """Return the position of the mark with this name; 0 without one."""
+    def mark(self, name: bytes) -> Mark:
+        """Return the stored mark with this name, or one at the beginning."""
         with self._transaction() as database:
-            sql = "SELECT position FROM marks WHERE name = ?"
-            row = database.execute(sql, (name,)).fetchone()
-        return int(row[0]) if row else 0
+            row = database.execute("SELECT * FROM marks WHERE name = ?", (name,)).fetchone()
+        return Mark(*row) if row else Mark(name)
 
     def read(self, shard: Shard, offset: int, limit: int) -> RecordBatch:
         """Return at most ``limit`` messages of a shard, from ``offset`` on."""

@@ -2,6 +2,7 @@
 
 A form takes the lines of a file and returns as many messages, blank where a line has none, so that
 the number of a message is the number of its line. The elements of an array are numbered instead.
+Lines that are no whole message yet are held until the next ones come.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -43,10 +44,42 @@ _COLUMN_NAMES = re.compile(rb"[\w .:/-]+([,;\t|][\w .:/-]*)+\Z")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _NESTED = ("attributes", "versions")
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_any_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-Form = Callable[[list[bytes], bool], list[bytes]]
-"""Turns the next lines of a file into messages; the second argument says that none follow."""
+class Form:
+    """Form with a message in each line, JSON lines; the base of the other forms.
+
+    Args:
+        name: the file's name, for errors.
+
+    Attributes:
+        held: lines whose message has not ended yet.
+    """
+
+    _is_json: ClassVar = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.held: list[bytes] = []
+
+    def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
+        """Turn the next lines of a file into messages; ``at_end`` says that none follow."""
+        return lines
+
+    def is_whole(self, tail: bytes) -> bool:
+        """Return True if the lines held and the rest of a file, without a newline, are a message.
+
+        The end of a row of CSV is its newline alone: more digits could follow.
+        """
+        tail = tail.strip()
+        if not tail or not self._is_json:
+            return not tail
+        try:
+            decode_tolerantly(_any_json, tail)
+        except (ValueError, RecursionError):
+            return False
+        return not tail.startswith(b'"')  # the tolerant reading ends a text that has no end
 
 
 def without_mark(name: str, data: bytes) -> bytes:
@@ -71,14 +104,14 @@ def form_of(name: str, first: bytes) -> Form:
     """
     line = first.strip()
     if name.lower().removesuffix(".gz").endswith(_TABLES) or _COLUMN_NAMES.match(line):
-        return CsvRows(name).messages
+        return CsvRows(name)
     if line == b"{":
         raise SourceError(
             f"{name}: a JSON object over several lines; write one in each line, as jq -c . does"
         )
     if line[:1] == b"[" and not _is_message(line):
-        return ArrayElements(name).messages
-    return lambda lines, at_end: lines
+        return ArrayElements(name)
+    return Form(name)
 
 
 def _is_message(line: bytes) -> bool:
@@ -88,17 +121,10 @@ def _is_message(line: bytes) -> bool:
         return False
 
 
-class ArrayElements:
-    """Form with one array, over any number of lines; each element is a message.
+class ArrayElements(Form):
+    """Form with one array, over any number of lines; each element is a message."""
 
-    Args:
-        name: the file's name, for errors.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lines: list[bytes] = []
-        self._size = 0
+    _size = 0
 
     def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
         """Return nothing before the end, and then all elements; lines that are no array stay.
@@ -106,7 +132,7 @@ class ArrayElements:
         Raises:
             SourceError: the array is longer than memory should hold.
         """
-        self._lines += lines
+        self.held += lines
         self._size += sum(map(len, lines))
         if self._size > MAX_ARRAY_BYTES:
             raise SourceError(
@@ -115,27 +141,25 @@ class ArrayElements:
             )
         if not at_end:
             return []
+        lines, self.held = self.held, []
         try:
-            return list(map(bytes, decode_tolerantly(_elements, b"\n".join(self._lines))))
+            return list(map(bytes, decode_tolerantly(_elements, b"\n".join(lines))))
         except (ValueError, RecursionError):
-            return self._lines
+            return lines
 
 
-class CsvRows:
+class CsvRows(Form):
     """Form with column names in the first line, then rows; a row becomes an object of its cells.
 
     Empty cells, and columns without a name, are left out. Columns such as ``attributes.channel``
-    become nested objects, and cells of columns that are named like fields get their types.
-
-    Args:
-        name: the file's name, for errors.
+    become nested objects, and cells of columns that are named like fields get their types. A row
+    that repeats the first one, as in files that were joined, is blank.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._columns: list[str] | None = None
-        self._row: list[bytes] = []  # lines of a row whose end was not read yet
-        self._quotes = 0
+    _is_json = False
+    _first: Sequence[str] = ()
+    _columns: Sequence[str] = ()
+    _quotes = 0  # in the lines held
 
     def messages(self, lines: list[bytes], at_end: bool) -> list[bytes]:
         """Return a message for the first line of each row that is complete, else blank ones.
@@ -144,17 +168,17 @@ class CsvRows:
             SourceError: the first row names no columns.
         """
         return list(chain.from_iterable(map(self._next, lines))) + (
-            self._finished() if at_end and self._row else []
+            self._finished() if at_end and self.held else []
         )
 
     def _next(self, line: bytes) -> list[bytes]:
-        self._row.append(line)
-        self._quotes += line.count(b'"')
-        is_open = self._quotes % 2 == 1 and len(self._row) < MAX_ROW_LINES
+        self._quotes = line.count(b'"') + (self._quotes if self.held else 0)
+        self.held.append(line)
+        is_open = self._quotes % 2 == 1 and len(self.held) < MAX_ROW_LINES
         return [] if is_open else self._finished()
 
     def _finished(self) -> list[bytes]:
-        lines, self._row, self._quotes = self._row, [], 0
+        lines, self.held = self.held, []
         message = self._message(b"\n".join(lines))
         if message == _UNREADABLE_ROW and len(lines) > 1:
             return list(map(self._message, lines))  # a quote was a sign of inches, say
@@ -162,6 +186,7 @@ class CsvRows:
 
     def _message(self, row_bytes: bytes) -> bytes:
         """Return a CSV row as JSON; nothing for the header or an empty row."""
+        row_bytes = row_bytes.removeprefix(BYTE_ORDER_MARK)  # of each file that was joined
         text = row_bytes.decode("utf-8", "surrogateescape").removesuffix("\r")
         if not text.strip():
             return b""
@@ -169,8 +194,9 @@ class CsvRows:
             cells = _cells(text)
         except csv.Error:
             cells = []
-        if self._columns is None:
-            self._columns = self._checked_names(cells)
+        if not self._columns:
+            self._first, self._columns = cells, self._checked_names(cells)
+        if cells == self._first:
             return b""
         if len(cells) != len(self._columns):
             return _UNREADABLE_ROW

@@ -12,14 +12,14 @@ import gzip
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from io import BufferedReader
 from itertools import count
 from pathlib import Path
 from typing import cast
 
-from consumers.sources.base import Delivery, data_loss
+from consumers.sources.base import Source, data_loss
 from consumers.sources.file_forms import Form, form_of, without_mark
 from monitor.errors import SourceError
 from monitor.records import Polled, RecordBatch, Shard, Start
@@ -39,16 +39,20 @@ class LineFile:
 
     Args:
         path: a file, plain or gzipped, or ``-`` for standard input.
+        grows: the file may be read while it is written: a half message at its end is left.
 
     Attributes:
         line: number of the next line; after the end, the number of lines.
+        unfinished: whether a half message was left at the end.
 
     Raises SourceError, here and while reading, when the file cannot be read.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, grows: bool = False) -> None:
         self.path = path
         self.line = 0
+        self.unfinished = False
+        self._grows = grows
         self._raw = self._open()
         self._stream = (
             gzip.GzipFile(fileobj=self._raw, mode="rb") if self._is_zipped() else self._raw
@@ -58,6 +62,12 @@ class LineFile:
         self._left: list[bytes] = []  # whole lines that :meth:`skip` read in excess
         self._at_end = False
         self._bytes = 0
+        self._taken = 0  # bytes, decompressed
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the messages that are left, to the end."""
+        while not self.ended:
+            yield from self.read()
 
     @property
     def name(self) -> str:
@@ -73,6 +83,27 @@ class LineFile:
     def bytes_read(self) -> int:
         """Return the bytes of the file read so far; compressed bytes for gzip."""
         return self._bytes
+
+    @property
+    def position(self) -> int:
+        """Return the decompressed bytes before the next message; ask it after :meth:`read`."""
+        return self._taken - len(self._tail)
+
+    def seek(self, position: int, line: int) -> None:
+        """Go on after :meth:`first` where a file with the same first message was left.
+
+        Args:
+            position: what :attr:`position` was; 0 is the beginning.
+            line: what :attr:`line` was.
+        """
+        if not position or self._form is None:
+            return
+        self._stream.seek(position - 1)
+        # Without a newline before it the last line was whole: what follows is its newline.
+        self.line = line if self._stream.read(1) == b"\n" else line - 1
+        self._taken = position
+        self._rest, self._left, self._at_end = b"", [], False
+        self._form.held.clear()
 
     def read(self) -> list[bytes]:
         """Return the next whole lines; empty at the end, and in the middle of a very long line."""
@@ -107,6 +138,10 @@ class LineFile:
             self._stream.close()
             self._raw.close()
 
+    @property
+    def _tail(self) -> bytes:
+        return b"\n".join([*(self._form.held if self._form else ()), self._rest])
+
     def _open(self) -> BufferedReader:
         if self.path == STDIN:
             return cast(BufferedReader, sys.stdin.buffer)
@@ -127,6 +162,7 @@ class LineFile:
         try:
             # read1 returns what a pipe has now, instead of waiting for a full chunk.
             data = self._stream.read1(CHUNK_BYTES)
+            self._taken += len(data)
             self._bytes = self._bytes + len(data) if self.path == STDIN else self._raw.tell()
         except (OSError, EOFError, zlib.error) as error:
             raise SourceError(f"cannot read {self.name} after line {self.line}: {error}") from error
@@ -141,13 +177,17 @@ class LineFile:
             if not first and not self._at_end:
                 return lines
             self._form = form_of(self.name, first)
-        return self._form(lines, self._at_end)
+        return self._form.messages(lines, self._at_end and not self.unfinished)
 
     def _split(self, data: bytes) -> list[bytes]:
         """Return the whole lines in ``data``, and keep the rest; no data means the end."""
         if not data:
             self._at_end = True
-            lines, self._rest = [self._rest] if self._rest else [], b""
+            form = self._form or form_of(self.name, self._rest)
+            self.unfinished = self._grows and not form.is_whole(self._tail)
+            if self.unfinished or not self._rest:
+                return []
+            lines, self._rest = [self._rest], b""
             return lines
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE_BYTES:
@@ -158,7 +198,7 @@ class LineFile:
         return lines
 
 
-class FileSource:
+class FileSource(Source):
     """Source that reads files of messages side by side; fulfils ``RecordSource``.
 
     A poll delivers one chunk of every file that is not paused, so decisions and labels advance
@@ -181,6 +221,7 @@ class FileSource:
     def __init__(
         self, files: Sequence[tuple[str, str | Path]], *, by_content: bool = False
     ) -> None:
+        super().__init__()
         paths = [str(path) for _, path in files]
         if not paths or paths.count(STDIN) > 1:
             raise SourceError(
@@ -189,9 +230,6 @@ class FileSource:
         self._by_content = by_content
         self._files: dict[Shard, LineFile] = {}
         numbers = {topic: count() for topic, _ in files}
-        self._delivery = Delivery()
-        self._assigned = False
-        self._closed = False
         try:
             for (topic, _), path in zip(files, paths, strict=True):
                 file = LineFile(path)
@@ -231,20 +269,8 @@ class FileSource:
         return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a hash of the first lines of a topic's files, which identifies them, or None.
-
-        None with standard input, and where the shards' numbers distinguish the files already.
-        """
-        if self._by_content:
-            return None
-        digest = blake2b(digest_size=16)
-        for shard in self.shards(topic):
-            if self._files[shard].path == STDIN:
-                return None
-            head = LineFile(self._files[shard].path)
-            digest.update(blake2b(next(iter(head.read()), b"")).digest())
-            head.close()
-        return digest.hexdigest()
+        """Return None: a file that is read again is known by the number of its shard."""
+        return None
 
     def poll(self, timeout: float) -> Polled:
         """Return one chunk from every file that may be read; wait a moment only if all are paused.
@@ -253,26 +279,15 @@ class FileSource:
         """
         if self._closed:
             raise SourceError("the source is closed")
-        assigned: list[Shard] = [] if self._assigned else list(self._files)
-        self._delivery.assign(assigned)
-        self._assigned = True
+        assigned = self._assign_once(self._files)
         ready = [shard for shard in self._delivery.flowing() if not self._files[shard].ended]
         if not ready and not assigned and not self.finished:
             time.sleep(min(timeout, IDLE_SECONDS))
         records = [batch for shard in ready if (batch := self._chunk(shard)) is not None]
         return Polled(records, assigned)
 
-    def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Return True if the files were assigned to us; files have no other reader."""
-        return all(self._delivery.owns(shard) for shard in shards)
-
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Return 0; raise SourceError for start policies other than earliest."""
-        if start.policy != "earliest":
-            raise SourceError(
-                f'files are read from their first line: stream.start = "{start.policy}" does not '
-                'apply to them, set "earliest"'
-            )
+        """Return 0: files are read as history, from their first line."""
         return 0
 
     def begin(self, shard: Shard, offset: int) -> None:
@@ -289,14 +304,6 @@ class FileSource:
         if not file.skip(offset - file.line):
             self._delivery.park(shard)
             raise self._cut(shard, offset)
-
-    def pause(self, shards: Iterable[Shard]) -> None:
-        """Stop delivery of files until :meth:`resume`."""
-        self._delivery.pause(shards)
-
-    def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
 
     def high_water(self, shard: Shard) -> int | None:
         """Return the number of lines in the file; None before its end was reached."""

@@ -6,70 +6,32 @@ is known by its first event.
 
 from __future__ import annotations
 
-import gzip
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from hashlib import blake2b
-from io import BufferedReader
 from pathlib import Path
 
-import msgspec
-
+from consumers.event_words import holds_labels
 from consumers.sources.event_log import EventLog, Mark
-from consumers.sources.file_source import CHUNK_BYTES, MAX_LINE_BYTES, value_of
+from consumers.sources.file_source import LineFile, value_of
 from monitor.errors import SourceError
 from monitor.records import Shard
 
-Chunks = Iterator[tuple[list[bytes], int]]
-"""Events of a file in chunks, each with the position after it."""
-Reader = Callable[[Path, int], Chunks]
-"""Reader of one kind of file, from a position on; 0 is the beginning."""
+Numbered = tuple[int, bytes | None]
+"""Line of a message, from 1, and the message."""
+Explain = Callable[[Sequence[Numbered], bool], Mapping[int, str]]
+"""Says by line, in words, why messages cannot be counted; the flag says that they are labels."""
 DECISIONS, LABELS = "decisions", "labels"
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
+SHOWN = 5
+"""Lines of a file that are named with the same reason: a file may have a million of them."""
+
+UNFINISHED = "its last line waits for its end (in CSV: a newline, or the end of a quote)"
 
 _log = logging.getLogger("slicewatch.inbox")
-
-
-class UnfinishedError(SourceError):
-    """Error: the last event of a file is incomplete; all events before it were read."""
-
-
-class _Event(msgspec.Struct):
-    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    type: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-BIAS_RESULT = msgspec.Raw(b'"bias_result"')
-_events = msgspec.json.Decoder(_Event | list[_Event]).decode
-_any_json = msgspec.json.Decoder(msgspec.Raw).decode
-
-
-def read_json_lines(path: Path, position: int) -> Chunks:
-    """Yield the lines of a file (plain, or .gz) from a byte position on, in chunks.
-
-    A last line without an end is left for later while it is no whole JSON value: it is being
-    written.
-    """
-    with _opened(path) as stream:
-        stream.seek(position)
-        rest = b""
-        while data := stream.read(CHUNK_BYTES):
-            *lines, rest = (rest + data).split(b"\n")
-            if len(rest) > MAX_LINE_BYTES:
-                raise SourceError(f"it has a line of {len(rest) >> 20} MiB: no JSON lines")
-            position += sum(map(len, lines)) + len(lines)
-            yield lines, position
-    if rest.strip():
-        try:
-            _any_json(rest)
-        except (ValueError, RecursionError):
-            raise UnfinishedError("its last line ends in the middle") from None
-        yield [rest], position + len(rest)
-
-
-_OF_JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
-READERS: dict[str, Reader] = dict.fromkeys(_OF_JSON_LINES, read_json_lines)
-"""Readers by the end of a file's name."""
 
 
 class Inbox:
@@ -82,21 +44,30 @@ class Inbox:
         folder: the folder, created if it is missing.
         log: where events are appended.
         topics: topics of decisions and of labels.
+        explain: says which messages cannot be counted, and why.
         mapped: whether the messages are mapped to events, so that only the name says their kind.
     """
 
     def __init__(
-        self, folder: Path, log: EventLog, topics: tuple[str, str], *, mapped: bool = False
+        self,
+        folder: Path,
+        log: EventLog,
+        topics: tuple[str, str],
+        explain: Explain,
+        *,
+        mapped: bool = False,
     ) -> None:
         self._folder = folder
         self._event_log = log
         self._shards = {
             kind: Shard(topic, 0) for kind, topic in zip((DECISIONS, LABELS), topics, strict=True)
         }
+        self._explain = explain
         self._mapped = mapped
         self._looked: dict[str, tuple[int, int]] = {}
         self._unfinished: set[str] = set()
         self._reported: dict[str, str] = {}
+        self._refused: Counter[tuple[str, str]] = Counter()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def look(self) -> int:
@@ -117,7 +88,7 @@ class Inbox:
         state = status.st_size, status.st_mtime_ns
         if self._looked.get(name) == state:
             if name in self._unfinished:  # its writer has had a whole interval
-                self._report(name, "its last line ends in the middle, and waits for its end")
+                self._report(name, UNFINISHED)
             return 0
         self._unfinished.discard(name)
         events = self._take(path)
@@ -127,33 +98,47 @@ class Inbox:
 
     def _take(self, path: Path) -> int:
         """Append a file's events to the log, from where it was left; return how many."""
-        reader = READERS.get("".join(path.suffixes[-2:]).lower()) or READERS.get(path.suffix)
-        if reader is None:
-            raise SourceError(f"its name must end in {', '.join(READERS)}; rename or convert it")
-        kind = next((kind for kind in self._shards if path.name.startswith(kind)), None)
+        name = path.name
+        if not name.lower().endswith(SUFFIXES):
+            raise SourceError(f"its name must end in {', '.join(SUFFIXES)}; rename or convert it")
+        kind = next((kind for kind in self._shards if name.startswith(kind)), None)
         if kind is None and self._mapped:
             raise SourceError("with [mapping] its name must begin with decisions or labels")
         events = 0
-        try:
-            head = _head(reader(path, 0))
-            for lines, position in reader(path, self._event_log.position(head)):
-                values = [value for line in lines if (value := value_of(line)) != b""]
-                self._event_log.append(self._by_shard(values, kind), Mark(head, position))
-                events += len(values)
-        except UnfinishedError:
-            self._unfinished.add(path.name)
-        if events and path.name not in self._looked:  # once, since it may grow every second
-            _log.info("%s in the inbox was read", path.name)
+        with closing(LineFile(str(path), grows=True)) as file:
+            head = blake2b(file.first(), digest_size=16).digest()
+            mark = self._event_log.mark(head)
+            file.seek(mark.position, mark.line)
+            while not file.ended:
+                first = file.line + 1
+                messages = [
+                    (number, value)
+                    for number, line in enumerate(file.read(), first)
+                    if (value := value_of(line)) != b""
+                ]
+                if messages:
+                    self._append(name, messages, kind, Mark(head, file.position, file.line))
+                    events += len(messages)
+        if file.unfinished:
+            self._unfinished.add(name)
+        if events and name not in self._looked:  # once, since it may grow every second
+            _log.info("%s in the inbox was read", name)
         return events
 
-    def _by_shard(
-        self, values: Sequence[bytes | None], kind: str | None
-    ) -> dict[Shard, list[bytes | None]]:
-        sorted_values: dict[Shard, list[bytes | None]] = {}
-        for value in values:
-            shard = self._shards[kind or _kind(value)]
-            sorted_values.setdefault(shard, []).append(value)
-        return sorted_values
+    def _append(
+        self, name: str, messages: Sequence[Numbered], kind: str | None, mark: Mark
+    ) -> None:
+        """Append messages of one file, and then name those that cannot be counted."""
+        by_shard: dict[Shard, list[Numbered]] = {}
+        for line, value in messages:
+            by_shard.setdefault(self._shards[kind or _kind(value)], []).append((line, value))
+        values = {shard: [value for _, value in part] for shard, part in by_shard.items()}
+        self._event_log.append(values, mark)
+        for shard, part in by_shard.items():
+            for line, text in sorted(self._explain(part, shard == self._shards[LABELS]).items()):
+                self._refused[name, text] += 1
+                if self._refused[name, text] <= SHOWN:
+                    _log.warning("%s in the inbox, line %d: %s; not counted", name, line, text)
 
     def _report(self, name: str, reason: str) -> None:
         if self._reported.get(name) != reason:
@@ -161,22 +146,7 @@ class Inbox:
             _log.error("%s in the inbox is not read, and tried again: %s", name, reason)
 
 
-def _opened(path: Path) -> BufferedReader | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-
-
-def _head(chunks: Chunks) -> bytes:
-    """Return the hash of a file's first event; that of nothing while it has only blank lines."""
-    lines = (line.strip() for chunk, _ in chunks for line in chunk)
-    return blake2b(next(filter(None, lines), b""), digest_size=16).digest()
-
-
 def _kind(value: bytes | None) -> str:
-    """Return whether a message holds labels (or bias results) or decisions, as it says itself."""
-    try:
-        event = _events(value or b"{}")
-    except (ValueError, RecursionError):
-        return DECISIONS
-    first = event if isinstance(event, _Event) else next(iter(event), _Event())
-    is_label = first.label_id is not msgspec.UNSET or first.type == BIAS_RESULT
-    return LABELS if is_label else DECISIONS
+    with suppress(ValueError, IndexError, RecursionError):
+        return LABELS if holds_labels(value or b"") else DECISIONS
+    return DECISIONS

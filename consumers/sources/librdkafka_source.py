@@ -149,10 +149,6 @@ class RdkafkaSource(GroupSource):
         _, high = self._client.get_watermark_offsets(topic_partition(shard), cached=True)
         return high if high >= 0 else None
 
-    def position(self, shard: Shard) -> int | None:
-        """Return the next offset to read, past control and aborted records; None if not begun."""
-        return self._delivery.positions.get(shard)
-
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Commit positions in the background, only for lag tools; errors are ignored."""
         offsets = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from consumers.sources.base import Delivery, data_loss
+from consumers.sources.base import Source, data_loss
 from consumers.sources.event_log import MILLISECOND, EventLog
 from monitor.core.time import DAY, MINUTE, SECOND
 from monitor.errors import SourceError
@@ -19,7 +19,7 @@ TRIM_EVERY = MINUTE // SECOND
 """Reports of positions between two trims of a shard: about two minutes of flushes."""
 
 
-class LogSource:
+class LogSource(Source):
     """Source that reads an :class:`EventLog`, whose only reader it is.
 
     Args:
@@ -36,19 +36,12 @@ class LogSource:
         keep: int = 30 * DAY,
         max_records: int = MAX_RECORDS,
     ) -> None:
+        super().__init__()
         self._log = log
         self._shards = list(chain.from_iterable(map(log.shards, topics)))
         self._keep = keep
         self._max_records = max_records
-        self._delivery = Delivery()
-        self._assigned = False
-        self._closed = False
         self._reports = 0
-
-    @property
-    def finished(self) -> bool:
-        """Return False: more may be written."""
-        return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
         """Return all partitions of a topic; raise MissingTopicError if it is unknown."""
@@ -66,18 +59,12 @@ class LogSource:
         """
         if self._closed:
             raise SourceError("the source is closed")
-        assigned = [] if self._assigned else self._shards
-        self._delivery.assign(assigned)
-        self._assigned = True
+        assigned = self._assign_once(self._shards)
         self._log.arrived.clear()
         records = self._fetch()
         if not records and not assigned and self._log.arrived.wait(timeout):
             records = self._fetch()
         return Polled(records, assigned)
-
-    def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Return True if the shards were assigned to us; the log has no other reader."""
-        return not self._closed and all(self._delivery.owns(shard) for shard in shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
         """Return the first offset: earliest, latest, or the first written at a time or after."""
@@ -94,25 +81,9 @@ class LogSource:
             self._delivery.park(shard)
             raise data_loss(shard, offset, f"the event log holds {first} to {end}")
 
-    def pause(self, shards: Iterable[Shard]) -> None:
-        """Stop delivery of shards until :meth:`resume`."""
-        self._delivery.pause(shards)
-
-    def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
-
     def high_water(self, shard: Shard) -> int | None:
         """Return the next offset to be written in a shard."""
         return self._log.extent(shard)[1]
-
-    def position(self, shard: Shard) -> int | None:
-        """Return the next offset to be read; None if the shard has not begun."""
-        return self._delivery.positions.get(shard)
-
-    def ended(self, shard: Shard) -> bool:
-        """Return False: more may be written."""
-        return False
 
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Delete a few old messages below the stored positions, at every TRIM_EVERY-th call."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Protocol
 
-from consumers.sources.base import Delivery, data_loss
+from consumers.sources.base import Source, data_loss
 from monitor.errors import MissingTopicError, SourceError
 from monitor.records import Polled, RecordBatch, Shard, Start
 
@@ -213,7 +213,7 @@ class MemoryBroker:
         return self._logs[topic]
 
 
-class MemorySource:
+class MemorySource(Source):
     """Source that reads a :class:`MemoryBroker` as a member of a group; fulfils ``RecordSource``.
 
     Example:
@@ -233,6 +233,7 @@ class MemorySource:
         group: str = "slicewatch",
         max_records: int = MAX_RECORDS,
     ) -> None:
+        super().__init__()
         for topic in topics:
             broker.shards(topic)
         self.topics = tuple(topics)
@@ -240,13 +241,6 @@ class MemorySource:
         self._broker = broker
         self._max_records = max_records
         self._seen: dict[Shard, int] = {}
-        self._delivery = Delivery()
-        self._closed = False
-
-    @property
-    def finished(self) -> bool:
-        """Return False: more may be produced."""
-        return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
         """Return all partitions of a topic as shards; raise SourceError if it is unknown."""
@@ -291,25 +285,9 @@ class MemorySource:
         if self._outside(shard):
             raise self._loss(shard)
 
-    def pause(self, shards: Iterable[Shard]) -> None:
-        """Stop delivery of shards until :meth:`resume`."""
-        self._delivery.pause(shards)
-
-    def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
-
     def high_water(self, shard: Shard) -> int | None:
         """Return the next offset to be written to the shard."""
         return self._broker.log(shard).high
-
-    def position(self, shard: Shard) -> int | None:
-        """Return the next offset to read; None if the shard has not begun."""
-        return self._delivery.positions.get(shard)
-
-    def ended(self, shard: Shard) -> bool:
-        """Return False: more may be produced."""
-        return False
 
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Record positions at the broker; :meth:`MemoryBroker.reported` returns them."""

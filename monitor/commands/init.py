@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from consumers.sources.file_source import LineFile
+from monitor.commands.mapping_guess import MOST_TEXTS, MappingGuess, places
 from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.settings.check_use_cases import MAX_ATOMS, MAX_VALUES
@@ -27,6 +28,7 @@ MOST_ROWS = 3
 """Most attributes with a line of their own, so that the file has at most 15 lines."""
 KEY_FILE = "slicewatch.key"
 _PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
+_PLAIN = "/attributes/"
 _any_json = msgspec.json.Decoder().decode
 
 
@@ -38,6 +40,7 @@ class Answers(NamedTuple):
     owner: str = os.environ.get("USER") or "the router's owner"
     page_on: str = "max_tpr_gap"
     brokers: str = ""
+    mapping: Sequence[str] = ()
 
 
 @click.command("init")
@@ -46,7 +49,7 @@ class Answers(NamedTuple):
     "--from",
     "sample",
     metavar="FILE",
-    help="Take attributes and values from decisions in JSON lines (.gz too); ask nothing.",
+    help="Take attributes and values from decisions, or from rows of any log, in a file.",
 )
 def command(path: Path, sample: str | None) -> None:
     """Write a first settings file, from five answers or from a sample of decisions.
@@ -54,14 +57,16 @@ def command(path: Path, sample: str | None) -> None:
     The file has at most 15 lines, and slicewatch check accepts it. A key for the ids of decisions
     is made beside it. No file is overwritten.
 
-    From a sample it takes every attribute with text values, at most 50 different ones; the settings
-    are those of an embedded run, which needs no Kafka.
+    From a sample (JSON lines, an array or CSV) it takes every attribute with at most 50 different
+    values; the settings are those of an embedded run, which needs no Kafka. Rows that are no events
+    are mapped: ids, times and scores in percent where they are plain; for the rest it asks, as for
+    what the codes of a decision mean.
 
     Example: slicewatch init --from events.jsonl
     """
     if path.exists():
         raise SlicewatchError(f"{path} already exists; name a new file with --settings")
-    answers = _asked() if sample is None else Answers(_attributes(sample))
+    answers = _asked() if sample is None else _from_sample(sample)
     key_file = path.with_name(KEY_FILE)
     if not key_file.exists():
         write_key(key_file)
@@ -89,52 +94,44 @@ def _asked() -> Answers:
     return Answers(attributes, name, owner, _PAGE_ON[metric], brokers)
 
 
-def _attributes(sample: str) -> dict[str, list[str]]:
-    """Return the attributes of a sample's decisions with their values, the frequent ones first.
+def _from_sample(sample: str) -> Answers:
+    """Return the attributes of a sample's decisions, and the mapping of other messages to them.
 
     Raises:
-        SlicewatchError: the file cannot be read, or has no decision with an attribute.
+        SlicewatchError: the file cannot be read, or has no attributes; or nobody answers.
     """
-    counts: dict[str, Counter[str]] = {}
-    file = LineFile(sample)
-    lines = chain.from_iterable(iter(file.read, []))
-    for line in islice(lines, SAMPLED_LINES):
-        for attribute, value in _pairs(line):
-            counts.setdefault(attribute, Counter())[value] += 1
-    file.close()
-    usable = {
-        name: [value for value, _ in values.most_common()]
-        for name, values in counts.items()
-        if len(values) <= MAX_VALUES
-    }
-    if not usable:
-        raise SlicewatchError(
-            f"{file.name} has no decisions with attributes of few values; if its lines are no"
-            " events, run slicewatch init without --from, and add [mapping]"
-            " (deploy/docs/producers.md)"
-        )
-    left_out = [name for name in sorted(counts) if name not in usable]
+    texts: dict[str, Counter[str]] = {}
+    with closing(LineFile(sample)) as file:
+        for line in islice(file, SAMPLED_LINES):
+            with suppress(ValueError, RecursionError):
+                content = _any_json(line)
+                for event in content if isinstance(content, list) else [content]:
+                    for place, text in places(event):
+                        counts = texts.setdefault(place, Counter())
+                        if text in counts or len(counts) < MOST_TEXTS:
+                            counts[text] += 1
+    events = {at.removeprefix(_PLAIN): texts[at] for at in texts if at.startswith(_PLAIN)}
+    guess = None if events or not texts else MappingGuess(texts)
+    attributes = _usable(guess.attributes() if guess else events)
+    if not attributes:
+        raise SlicewatchError(f"{sample} has no decisions with attributes of few values")
+    return Answers(attributes, mapping=[*guess.lines()] if guess else ())
+
+
+def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
+    """Return attributes with their values, the frequent ones first; name those left out."""
+    usable: dict[str, list[str]] = {}
+    for name, texts in counts.items():
+        for text, _ in texts.most_common() if len(texts) <= MAX_VALUES else ():
+            with suppress(ValueError):
+                usable.setdefault(name, []).append(listed_value(text))
     for name in sorted(usable, key=lambda name: len(usable[name]), reverse=True):
         # Besides its values an attribute can be missing, or have another one.
         if prod(len(values) + 2 for values in usable.values()) > MAX_ATOMS:
-            left_out.append(name)
             del usable[name]
-    if left_out:
+    if left_out := sorted(counts.keys() - usable.keys()):
         click.echo(f"left out, because of too many values: {', '.join(left_out)}", err=True)
     return usable
-
-
-def _pairs(line: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the pairs (attribute, value) of decisions in a line that may be declared."""
-    try:
-        content = _any_json(line)
-    except (ValueError, RecursionError):
-        return
-    for event in content if isinstance(content, list) else [content]:
-        attributes = event.get("attributes") if isinstance(event, dict) else None
-        for name, value in attributes.items() if isinstance(attributes, dict) else ():
-            with suppress(ValueError, TypeError):
-                yield name, listed_value(value)
 
 
 def settings_text(answers: Answers) -> str:
@@ -162,7 +159,7 @@ def settings_text(answers: Answers) -> str:
         f'contract = {{ version = "1", effective = {datetime.now(UTC).date()},'
         f' reason = "first contract", {limit}page_on = ["{answers.page_on}"] }}',
     ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *answers.mapping, ""])
 
 
 def _toml(value: str | Sequence[str]) -> str:

@@ -53,8 +53,7 @@ def _labels(path: str, settings: Settings) -> Iterator[_Judged]:
     """Yield the labels of a file; those that nobody can read are reported when they are counted."""
     mapping = composition.event_mappings(settings, frozenset())[1]
     with closing(LineFile(path)) as file:
-        while not file.ended:
-            for line in file.read():
-                with suppress(ValueError, RecursionError):
-                    label = decode_tolerantly(_decode, mapping(line) if mapping else line)
-                    yield from label if isinstance(label, list) else [label]
+        for line in file:
+            with suppress(ValueError, RecursionError):
+                label = decode_tolerantly(_decode, mapping(line) if mapping else line)
+                yield from label if isinstance(label, list) else [label]

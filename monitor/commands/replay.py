@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from consumers.event_words import holds_labels
 from consumers.ingest import Ingest
 from consumers.sources.file_source import STDIN, FileSource, LineFile
-from consumers.tolerance import decode_tolerantly
 from monitor import composition, logs
 from monitor.clock import SystemClock
 from monitor.commands.labelled import labelled_ids
@@ -199,10 +199,8 @@ def _holds_labels(name: str) -> bool:
     with closing(LineFile(name)) as file:
         first = file.first()
     try:
-        event = decode_tolerantly(msgspec.json.decode, first)
-        event = event[0] if isinstance(event, list) else event
-        return "label_id" in event
-    except (msgspec.DecodeError, IndexError, TypeError):
+        return holds_labels(first)
+    except (ValueError, IndexError, RecursionError):
         message = (
             f"{file.name}: its first line is not an event; write decisions={name} or labels={name}"
         )

@@ -25,8 +25,9 @@ def run(stop: StopSignal | None, path: Path, embedded: bool) -> None:
     """Ingest, evaluate and serve in one process.
 
     With --embedded no Kafka is needed: on one machine, to try it out or for a small site. Events
-    come by POST /v1/events and from files in the folder slicewatch-events/inbox beside the
-    database. They are on disk before a POST is answered; kill and restart lose none.
+    come by POST /v1/events and from files of JSON lines or CSV in the folder
+    slicewatch-events/inbox beside the database. They are on disk before a POST is answered; kill
+    and restart lose none.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
 

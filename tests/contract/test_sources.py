@@ -450,7 +450,9 @@ def test_an_unknown_topic_is_one_clear_line(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("world", [*KINDS[:1], *KINDS[3:]], indirect=True)
 def test_a_topic_has_an_identity(world: World, opened: Callable[..., RecordSource]) -> None:
+    """A file has none: the number of its shard is made of its content."""
     one, other = world.create("decisions", 1), world.create("labels", 1)
     world.produce(one, values(3), 0)
     source = opened(one, other)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +21,7 @@ from brokers import Broker
 from click.testing import CliRunner
 from running import Running
 
+from consumers.sources.event_log import EventLog
 from monitor.cli import cli
 from monitor.records import Shard
 from monitor.settings import load
@@ -54,6 +59,18 @@ def label(number: int, ago: timedelta = timedelta()) -> dict[str, Any]:
         "reviewer": "h-7",
         "labelled_at": (NOW - ago / 2).isoformat(),
     }
+
+
+def rows(*events: dict[str, Any]) -> bytes:
+    """Return decisions as CSV with a row of names, and in each row a cell of two lines."""
+    text = io.StringIO()
+    flat = [{**event, "note": "two\nlines", **event["attributes"]} for event in events]
+    names = ["note", *(name for name in events[0] if name != "attributes")]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, *(f"attributes.{name}" for name in events[0]["attributes"])])
+    names += events[0]["attributes"]
+    writer.writerows([event[name] for name in names] for event in flat)
+    return text.getvalue().encode()
 
 
 def lines(*events: dict[str, Any]) -> str:
@@ -135,13 +152,30 @@ def test_what_was_acknowledged_is_counted_once_however_often_it_is_killed(site: 
             acknowledged.update(numbers)
             sent += BATCH
 
+    def grow_until_killed(table: bytes) -> None:
+        """Write a table in pieces that end anywhere, and its other half after the kill."""
+        for start in range(0, len(table) // 2, 997):
+            with (site.inbox / "grows.csv").open("ab") as file:
+                file.write(table[start : start + 997])
+            time.sleep(0.1)
+        with (site.inbox / "grows.csv").open("ab") as file:
+            file.write(table[start + 997 :])
+
     for turn in range(3):
+        table = rows(*(decision(10**6 + 100 * turn + n) for n in range(100)))
+        table = b"\xef\xbb\xbf" * (not turn) + table
+        (site.inbox / f"{turn}.csv.gz").write_bytes(
+            gzip.compress(rows(*(decision(10**7 + 100 * turn + n) for n in range(100))))
+        )
+        writer = threading.Thread(target=grow_until_killed, args=(table,))
+        writer.start()
         site.drop(f"{turn}.jsonl", *(decision(n) for n in range(-100 * turn - 100, -100 * turn)))
         router = threading.Thread(target=post_until_killed)
         router.start()
         router.join(timeout=1.5)
         site.service.kill()
         router.join()
+        writer.join()
         site.service.restart()
         site.await_start()
     # The batch in flight is sent again, as a router does: its copies are recognised.
@@ -149,7 +183,16 @@ def test_what_was_acknowledged_is_counted_once_however_often_it_is_killed(site: 
     site.post(*map(decision, numbers), *map(label, numbers))
     total = len(acknowledged) + BATCH
     assert total > 3 * BATCH
-    site.await_counts(total + 300, total)
+    site.await_counts(total + 900, total)
+    site.service.kill()
+    folder = site.inbox.parent
+    log = EventLog(folder / "log.db", {}, lambda: 0)
+    values = log.read(Shard("decisions", 0), 0, 10**6).values
+    log.close()
+    ids = [json.loads(value or b"")["decision_id"] for value in values]
+    for first in (10**6, 10**7):
+        expected = [f"d-{first + n}" for n in range(300)]
+        assert [key for key in ids if key in set(expected)] == expected
 
 
 def test_the_second_of_two_starts_says_why_it_ends(site: Site, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def send_log(path: Path) -> None:
 def _send(log: EventLog, writer: KafkaWriter, shard: Shard) -> int:
     """Send the messages of a shard that were not sent yet; return their number."""
     messages, place = 0, f"sent {shard}".encode()
-    while (batch := log.read(shard, log.position(place), BATCH)).values:
+    while (batch := log.read(shard, log.mark(place).position, BATCH)).values:
         writer.write([Record(shard.topic, _key(value), value) for value in batch.values])
         log.append({}, Mark(place, batch.offsets[-1] + 1))
         messages += len(batch.values)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from monitor.cli import cli
 from monitor.commands.init import command
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.settings import Settings, load, warnings
@@ -71,7 +72,7 @@ def test_a_sample_gives_attributes_that_can_be_compared(tmp_path: Path) -> None:
     result = init(tmp_path, "--from", sample(tmp_path, *few, *names, *odd))
     assert "left out, because of too many values: customer" in result.output
     listed = {attribute.name: attribute.listed for attribute in written(tmp_path).attribute}
-    assert listed == {"channel": ("chat", "email"), "tier": ("a",)}
+    assert listed == {"channel": ("chat", "email", "7"), "tier": ("a",)}
 
 
 def test_many_attributes_are_still_a_short_file(tmp_path: Path) -> None:
@@ -81,15 +82,84 @@ def test_many_attributes_are_still_a_short_file(tmp_path: Path) -> None:
     assert [attribute.name for attribute in written(tmp_path).attribute] == [
         *("a0", "a1", "a2", "a3", "a4")
     ]
-    assert "too many values: a8, a7, a6, a5" in result.output
+    assert "too many values: a5, a6, a7, a8" in result.output
 
 
 def test_a_file_without_decisions_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text('{"label_id": "l"}\nno JSON\n')
     result = init(tmp_path, "--from", str(tmp_path / "events.jsonl"))
     assert isinstance(result.exception, SlicewatchError)
-    assert "has no decisions with attributes of few values" in str(result.exception)
+    assert "the sample does not say decided_at, route, evidence_passed" in str(result.exception)
     assert not (tmp_path / "slicewatch.toml").exists()
+
+
+LOANS = [
+    {"loan id": n, "at": f"{n % 28 + 1:02}.06.2026 10:05", "approved": n % 2, "score": n % 101,
+     "Region": "NS"[n % 3 % 2]}
+    for n in range(200)
+]  # fmt: skip
+CALLS = [
+    {"call": {"id": f"c-{n}", "ts": 1_780_308_300 + n}, "judge": {"score": n / 200}, "audit": 0.5,
+     "asked": "yn"[n % 2], "line": "ab"[n % 2], "route": ["auto_serve", "human_review"][n % 2]}
+    for n in range(200)
+]  # fmt: skip
+ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "answers", "written_lines"),
+    [
+        (
+            LOANS,
+            ROUTES + "Europe/Berlin\n",
+            [
+                'time_format = "%d.%m.%Y %H:%M"',
+                'time_zone = "Europe/Berlin"',
+                "divide = { judge_score = 100 }",
+                '"decision_id" = "/loan id"  # seen: more than 10 texts',
+                "\"route\" = \"/approved\"  # seen: ['0', '1']",
+                '"route=1" = "auto_serve"',
+                '"attributes.region" = "/Region"',
+            ],
+        ),
+        (
+            [row | {"at": f"06/{n % 28 + 1}/2026 7:05"} for n, row in enumerate(LOANS)],
+            "at\n" + ROUTES + "%m/%d/%Y %H:%M\nUTC\n",
+            ['time_format = "%m/%d/%Y %H:%M"', 'time_zone = "UTC"'],
+        ),
+        (
+            CALLS,
+            "true\n/audit\nasked\n",
+            [
+                'time_unit = "seconds"',
+                '"decided_at" = "/call/ts"',
+                '"judge_score" = "/judge/score"',
+                '"attributes.line" = "/line"',
+                '"evidence_passed" = "true"',
+            ],
+        ),
+    ],
+)
+def test_a_log_is_mapped_and_what_it_does_not_say_is_asked(
+    tmp_path: Path, rows: list[dict[str, object]], answers: str, written_lines: list[str]
+) -> None:
+    """No id of a decision is written, and check accepts each row of the sample."""
+    is_flat = rows[0].keys() == LOANS[0].keys()
+    log = tmp_path / ("log.csv" if is_flat else "log.jsonl")
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    log.write_text("\n".join(lines if is_flat else map(json.dumps, rows)) + "\n")
+    unanswered = init(tmp_path, "--from", str(log))
+    assert "audit_p, label_requested: answer in a terminal" in str(unanswered.exception)
+    assert not (tmp_path / "slicewatch.toml").exists()
+    assert init(tmp_path, "--from", str(log), answers=answers).exit_code == 0
+    text = (tmp_path / "slicewatch.toml").read_text()
+    assert [line for line in written_lines if line not in text] == []
+    assert "c-1" not in text
+    checked = CliRunner().invoke(
+        cli, ["check", "-s", str(tmp_path / "slicewatch.toml"), "--events", str(log)]
+    )
+    assert checked.exit_code == 0, checked.output
+    assert "200 would be counted" in checked.output
 
 
 def test_nothing_is_overwritten_and_a_bad_answer_leaves_no_file(tmp_path: Path) -> None:

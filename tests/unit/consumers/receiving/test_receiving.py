@@ -104,8 +104,8 @@ class Site:
 
 
 def receiver(topic: Topic | EventLog, count: Any) -> EventReceiver:
-    judge = EventJudge(composition.checking_codecs(SETTINGS))
-    return EventReceiver(judge, topic, ("decisions", "labels"), count, lambda: to_micros(NOW))
+    judge = EventJudge(composition.checking_codecs(SETTINGS), lambda: to_micros(NOW))
+    return EventReceiver(judge, topic, ("decisions", "labels"), count)
 
 
 @pytest.fixture(params=[GUARDED])
@@ -330,9 +330,8 @@ def test_what_is_refused_is_what_the_codec_refuses(event: bytes) -> None:
     """Whatever a producer makes: written only if the worker reads it, refused for its reason."""
     codecs = composition.checking_codecs(SETTINGS)
     value = event.replace(b"\n", b" ")
-    good, refused = EventJudge(codecs).judge(
-        [(1, value)], to_micros(datetime(9999, 1, 1, tzinfo=UTC))
-    )
+    far = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
+    good, refused = EventJudge(codecs, lambda: far).judge([(1, value)])
     assert len(good) + len(refused) == 1
     batch = RecordBatch(Shard("t", 0), [0], [value], [-1])
     letters = DeadLetterBuffer(batch, IdHasher.with_key(b"k"))

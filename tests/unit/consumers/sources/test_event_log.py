@@ -115,13 +115,13 @@ def test_a_full_disk_loses_nothing_and_takes_nothing_by_halves(
     log.append({SHARD: [b"before"]})
     pages = log._database.execute("PRAGMA page_count").fetchone()[0]
     log._database.execute(f"PRAGMA max_page_count = {pages + 2}")
-    batch = {SHARD: [b"e" * 1000] * 100}
+    batch, mark = {SHARD: [b"e" * 1000] * 100}, Mark(b"file", 7, 1)
     with pytest.raises(FullLogError, match="is full: free space, and send the batch again"):
-        log.append(batch, Mark(b"file", 7))
-    assert (kept(log), log.position(b"file"), log.extent(SHARD)) == ([b"before"], 0, (0, 1))
+        log.append(batch, mark)
+    assert (kept(log), log.mark(b"file"), log.extent(SHARD)) == ([b"before"], Mark(b"file"), (0, 1))
     log._database.execute("PRAGMA max_page_count = 100000")
-    log.append(batch, Mark(b"file", 7))
-    assert (len(kept(opened())), opened().position(b"file")) == (101, 7)
+    log.append(batch, mark)
+    assert (len(kept(opened())), opened().mark(b"file")) == (101, mark)
 
 
 def test_an_unusable_file_is_one_clear_line(tmp_path: Path) -> None:

@@ -35,10 +35,8 @@ def numbered_or_bad(path: Path) -> list[Any]:
 
 
 def lines_of(path: Path) -> list[bytes]:
-    lines: list[bytes] = []
     with closing(LineFile(str(path))) as file:
-        while not file.ended:
-            lines += file.read()
+        lines = list(file)
         assert file.line == len(lines)
     return lines
 
@@ -91,10 +89,7 @@ def test_rows_do_not_depend_on_how_a_file_is_cut(
     for skipped in range(len(whole)):
         with closing(LineFile(str(path))) as file:
             assert file.skip(skipped)
-            rest: list[bytes] = []
-            while not file.ended:
-                rest += file.read()
-        assert rest == whole[skipped:]
+            assert list(file) == whole[skipped:]
 
 
 @pytest.mark.parametrize("row", [b"1", b"1,2,3", b'1,"2', b'1,"2"3'])
@@ -114,6 +109,13 @@ def test_quotes_that_quote_nothing_lose_no_row(tmp_path: Path) -> None:
     read = numbered_or_bad(written(tmp_path / "a.csv", b"\n".join(rows)))
     assert read[:3] == [{"id": "1", "screen": '13"'}, {"id": "2", "screen": "x"}, None]
     assert read[3:] == [{"id": "4", "screen": "y"}] * (MAX_ROW_LINES + 1)
+
+
+def test_names_of_columns_that_are_repeated_are_no_row(tmp_path: Path) -> None:
+    rows = b"\xef\xbb\xbfid, route\r\n1,x\r\n"
+    path = written(tmp_path / "joined.csv", rows + rows + b"id,route\r\n")
+    expected = {2: {"id": "1", "route": "x"}, 4: {"id": "1", "route": "x"}}
+    assert numbered(path) == expected | {5: {"id": "id", "route": "route"}}
 
 
 def test_a_whole_beside_its_parts_is_no_failure(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from consumers.sources import file_source
 from consumers.sources.file_source import FileSource, LineFile
 from monitor.errors import DataLossError, SourceError
-from monitor.records import RecordBatch, Shard, Start
+from monitor.records import RecordBatch, Shard
 
 SHARD = Shard("decisions", 0)
 
@@ -115,25 +115,6 @@ def test_files_of_a_topic_are_its_partitions(tmp_path: Path) -> None:
     }
 
 
-def test_another_file_has_another_identity_and_a_longer_one_the_same(tmp_path: Path) -> None:
-    def identity(content: bytes) -> str | None:
-        path = write(tmp_path / "file", content)
-        with closing(FileSource([("decisions", path)])) as source:
-            return source.topic_id("decisions")
-
-    assert identity(b"one\ntwo\n") == identity(b"one\ntwo\nthree\n")
-    assert identity(b"one\ntwo\n") != identity(b"other\ntwo\n")
-
-
-def test_only_the_first_line_can_be_a_start(tmp_path: Path) -> None:
-    source = open_at(write(tmp_path / "a", b"one\n"))
-    assert source.first_offset(SHARD, Start()) == 0
-    for policy in ("latest", "time"):
-        with pytest.raises(SourceError, match="earliest"):
-            source.first_offset(SHARD, Start(policy, 0))
-    source.close()
-
-
 @pytest.mark.parametrize("damage", ["cut", "not gzip", "garbage"])
 def test_a_damaged_archive_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     packed = gzip.compress(b"".join(b"line %d\n" % n for n in range(5000)))
@@ -172,7 +153,6 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_at("-", 1)
     assert rows(list(source.poll(0).records)) == [(1, b"two"), (2, b"three")]
     assert source.progress == (14, None)
-    assert source.topic_id("decisions") is None
     with pytest.raises(SourceError, match="cannot go back from line 3"):
         source.begin(SHARD, 0)
     source.close()

@@ -5,18 +5,27 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.sources import file_source
 from consumers.sources.event_log import EventLog
-from consumers.sources.inbox import Inbox
+from consumers.sources.file_source import LineFile
+from consumers.sources.inbox import SHOWN, Inbox, Numbered
 from monitor.records import Shard
 
 TOPICS = ("decisions", "labels")
+
+
+def explained(messages: Sequence[Numbered], are_labels: bool) -> dict[int, str]:
+    kind = "label" if are_labels else "decision"
+    return {line: f"no {kind}" for line, value in messages if value and b"no JSON" in value}
 
 
 class World:
@@ -28,7 +37,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        self.inbox = Inbox(self.folder, self.log, TOPICS, mapped=self.mapped)
+        self.inbox = Inbox(self.folder, self.log, TOPICS, explained, mapped=self.mapped)
 
     def write(self, name: str, *lines: bytes, mode: str = "ab") -> None:
         with (self.folder / name).open(mode) as file:
@@ -89,28 +98,43 @@ def test_what_grows_is_read_on_whatever_its_name(opened: Callable[..., World]) -
     assert world.kept() == stripped(*map(decision, (1, 2, 3)))
 
 
+JSON_LINES = b"".join(decision(n) if n % 3 else label(n) for n in range(8))
+ROWS = b"\xef\xbb\xbfdecision_id,label_id,note\r\n" + b"".join(
+    [b'd-1,,"a ""b"",\nc"\r\n', b"d-2,l-2,\xc3\xa4\r\n", b"\r\n", b"d-3,,1\r\n", b"d-4,no row\r\n"]
+)
+JOINED_ROWS = ROWS + ROWS.replace(b"d-", b"e-")
+ARRAY = b'[\n{"decision_id": "d-1"},\n{"label_id":\n"l-1"}\n]\n'
+
+
 @given(
+    written=st.sampled_from([("a.jsonl", JSON_LINES), ("a.csv", JOINED_ROWS), ("a.jsonl", ARRAY)]),
     cuts=st.lists(st.tuples(st.integers(0, 200), st.booleans(), st.booleans()), max_size=8),
+    chunk=st.sampled_from([64, 1 << 20]),
 )
 def test_every_event_is_kept_once_however_a_file_is_written(
-    tmp_path_factory: pytest.TempPathFactory, cuts: list[tuple[int, bool, bool]]
+    tmp_path_factory: pytest.TempPathFactory,
+    written: tuple[str, bytes],
+    cuts: list[tuple[int, bool, bool]],
+    chunk: int,
 ) -> None:
-    """It is looked at and started again between any two bytes."""
-    lines = [decision(n) if n % 3 else label(n) for n in range(8)]
-    whole = b"".join(lines)
+    """It is looked at and started again between any two bytes; replay reads the same messages."""
+    name, whole = written
     world = World(tmp_path_factory.mktemp("world"))
     position = 0
-    for length, looks, restarts in cuts:
-        world.write("log.jsonl", whole[position : position + length])
-        position += length
-        if looks:
-            world.inbox.look()
-        if restarts:
-            world.restart()
-    world.write("log.jsonl", whole[position:])
-    world.inbox.look()
-    assert world.kept() == stripped(*(line for n, line in enumerate(lines) if n % 3))
-    assert world.kept("labels") == stripped(*(line for n, line in enumerate(lines) if not n % 3))
+    with patch.object(file_source, "CHUNK_BYTES", chunk):
+        for length, looks, restarts in cuts:
+            world.write(name, whole[position : position + length])
+            position += length
+            if looks:
+                world.inbox.look()
+            if restarts:
+                world.restart()
+        world.write(name, whole[position:])
+        world.inbox.look()
+    with closing(LineFile(str(world.folder / name))) as file:
+        messages = [line for line in file if line.strip()]
+    assert world.kept() == stripped(*(line for line in messages if b"label_id" not in line))
+    assert world.kept("labels") == stripped(*(line for line in messages if b"label_id" in line))
     world.log.close()
 
 
@@ -122,15 +146,23 @@ def test_compressed_files_are_read(opened: Callable[..., World]) -> None:
     world.write("old.jsonl.gz", whole[-9:])
     world.inbox.look()
     assert world.kept() == stripped(decision(1), decision(2))
+    more = gzip.compress(b"".join(map(decision, range(3, 9_000))))
+    world.write("old.jsonl.gz", more)
+    world.inbox.look()
+    world.write("old.jsonl.gz", whole, more[:-9_000], mode="wb")
+    assert world.inbox.look() == 0, "a file that was cut short is named, and ends nothing"
+    assert world.kept() == stripped(*map(decision, range(1, 9_000)))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("events.csv", b"a,b\n", "its name must end in .jsonl, .jsonl.gz"),
+        ("events.xlsx", b"PK", "its name must end in .jsonl, .ndjson, .csv, .jsonl.gz"),
+        ("events.csv", b"a;b\n1;2\n", "separated by semicolons; save it with commas"),
+        ("events.csv", b"a,b\n1,2\n3,4", "its last line waits for its end (in CSV: a newline"),
         ("events.jsonl", decision(1), "its name must begin with decisions or labels"),
         ("events.jsonl.gz", b"not compressed", "Not a gzipped file"),
-        ("events.jsonl", decision(1) + b'{"cut', "its last line ends in the middle"),
+        ("events.jsonl", decision(1) + b'{"cut', "its last line waits for its end"),
     ],
 )
 def test_what_is_not_read_is_named_once(
@@ -158,6 +190,28 @@ def test_the_name_says_what_a_mapped_file_holds(opened: Callable[..., World]) ->
     assert [len(world.kept(topic)) for topic in TOPICS] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("a.jsonl", b'{"decision_id": 1}'), ("a.jsonl.gz", b"\n"), ("a.csv", b"decision_id\n1\n")],
+)
+def test_lines_that_cannot_be_counted_are_named(
+    opened: Callable[..., World], caplog: pytest.LogCaptureFixture, name: str, rows: bytes
+) -> None:
+    """The line is exact when the file was read on, too; the first of many lines are enough."""
+    world = opened()
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    world.write(name, pack(rows))
+    world.inbox.look()
+    world.restart()
+    more = b"" if rows.endswith(b"\n") else b"\n"
+    world.write(name, pack(more + b"\n" + b"no JSON\n" * (SHOWN + 2)))
+    world.inbox.look()
+    first = len((rows + more).splitlines()) + 2
+    assert caplog.messages == [
+        f"{name} in the inbox, line {first + n}: no decision; not counted" for n in range(SHOWN)
+    ]
+
+
 def test_a_full_disk_is_named_and_the_file_is_read_later(
     opened: Callable[..., World], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,5 +222,5 @@ def test_a_full_disk_is_named_and_the_file_is_read_later(
     assert world.inbox.look() == 0
     assert "is full" in caplog.text
     world.log._database.execute("PRAGMA max_page_count = 100000")
-    assert world.inbox.look() == 50
+    assert world.inbox.look()
     assert world.kept() == stripped(*lines)
