@@ -208,10 +208,7 @@ def _threshold(path: Path, head: Mapping[str, object]) -> float:
 def _results(path: Path, head: Mapping[str, object]) -> str:
     """Return the hash of the results that were signed; an error without one."""
     if _RESULTS not in head:
-        text = (
-            "is missing; it was signed for an earlier version of slicewatch, which did not bind the"
-            " decisions and scores: look at the report again, and sign its results hash"
-        )
+        text = "is missing; look at the report again, and sign its results hash"
         raise problem(path, text, field=field_name(_FOR, _RESULTS))
     return _hash(path, head, _RESULTS, "results hash")
 

@@ -125,9 +125,7 @@ class MappingGuess:
             self._tables["values"][f"route={text}"] = meaning
         times, question = self._seen("decided_at"), "Form of the times, such as %m/%d/%Y %H:%M:%S"
         (form, *_) = _forms(times) or [TimeForm(format=click.prompt(question), zone=_UTC)]
-        self._options["time_unit"] = json.dumps(form.unit)
-        if form.format is not None:
-            self._options["time_format"] = json.dumps(form.format)
+        self._options["times"] = json.dumps(form.format or form.unit)
         if not all(_is_time(replace(form, zone=None).read(text)) for text in times):
             self._options["time_zone"] = json.dumps(click.prompt("Time zone, such as UTC"))
 

@@ -526,7 +526,7 @@ class ShownFlips:
         stage: stage at which they diverge: ``evidence_gate``, or the cause behind it
             (``judge_score``, ...).
         count: number of flips.
-        expected: readiness that the set expects; unknown in Snapshots of earlier versions.
+        expected: readiness that the set expects.
     """
 
     variant: str

@@ -16,7 +16,6 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -120,29 +119,6 @@ class Span:
         return Span.containing(self.end - 1, finer, self.offset).before(self.kind // finer)
 
 
-def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Iterator[Span]:
-    """Yield the spans of a kind, from the one that contains ``since`` to the last within ``until``.
-
-    Args:
-        kind: their length.
-        since: the first instant of data; the span that holds it counts, although it began
-            earlier, since there is nothing before it.
-        until: of decisions the watermark, of labels the frontier of :func:`label_frontier`, of
-            final editions the watermark less the horizon.
-        offset: hours that the zone is ahead of UTC.
-
-    Example:
-        >>> from monitor.core.time import DAY
-        >>> days = closed_spans(SpanKind.DAY, ANCHOR + DAY // 2, ANCHOR + 3 * DAY - 1)
-        >>> [day.name for day in days]
-        ['2024-01-01', '2024-01-02']
-    """
-    span = Span.containing(since, kind, offset)
-    while span.end <= until:
-        yield span
-        span = Span(kind, span.index + 1, span.offset)
-
-
 def label_frontier(watermark: int, usual_delay: int | None, seen_delay: int, horizon: int) -> int:
     """Return the event time (microseconds) up to which label tables are made, for all rows at once.
 
@@ -164,13 +140,3 @@ def label_frontier(watermark: int, usual_delay: int | None, seen_delay: int, hor
     """
     delay = seen_delay if usual_delay is None else usual_delay
     return watermark - (min(2 * delay, horizon) if delay else horizon)
-
-
-def editions(kind: SpanKind) -> tuple[Edition, ...]:
-    """Return the editions that label tables of a kind of span have, in the order they are made.
-
-    Example:
-        >>> [len(editions(kind)) for kind in SpanKind]
-        [1, 1, 2, 2]
-    """
-    return tuple(Edition) if kind >= SpanKind.WEEK else (Edition.FIRST,)

@@ -450,13 +450,13 @@ class GroupTests:
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Restore the rates learned, and today's counts if slices and gaps are the same."""
         if not self.labels:
-            self.day, self.divisor = facts["day"], max(self.cluster_size, facts.get("divisor", 1))
+            self.day, self.divisor = facts["day"], max(self.cluster_size, facts["divisor"])
             return
         ready = ReadyRates.from_arrays(part(arrays, "ready"))
         if ready.layout.bands != self.ready.layout.bands:
             return
         self.day = facts["day"]
-        self.divisor = max(self.cluster_size, facts.get("divisor", 1))
+        self.divisor = max(self.cluster_size, facts["divisor"])
         if tuple(facts["slices"]) == self.slices:
             self.ready = ready
             if self._has_same_gaps(facts["streams"]):

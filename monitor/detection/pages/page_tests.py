@@ -148,9 +148,9 @@ class PageTests:
         stored_budget: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
         if _BUDGET in stored:
             stored_budget = arrays.decode(stored[_BUDGET])[1]
-        history_part = _stored_part(stored, turn.prefix + _HISTORY, turn)
+        history_part = stored.get(turn.prefix + _HISTORY)
         past = arrays.decode(history_part) if history_part else None
-        budget = Budget(stored_budget["weights"], stored_budget.get("additions", 0))
+        budget = Budget(stored_budget["weights"], stored_budget["additions"])
         budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
             f"{turn.prefix}{contract.name}/{group.name}": GroupTests.start(
@@ -161,7 +161,7 @@ class PageTests:
             for group in contract.group_bys
         }
         for name, group in groups.items():
-            if body := _stored_part(stored, name, turn):
+            if body := stored.get(name):
                 group.restore(*arrays.decode(body))
         rates = {name: tuple(indices) for name, indices in stored_budget["rates"].items()}
         watches = (watch for tests in groups.values() for watch in tests.watches.values())
@@ -311,11 +311,6 @@ def _weekly_list(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
     streams = [stream for week in ended for stream in week.streams]
     listed = ebh(log_e, np.log(weights))
     return tuple(streams[row] for row in np.flatnonzero(listed).tolist())
-
-
-def _stored_part(parts: Mapping[str, bytes], name: str, turn: Turn) -> bytes | None:
-    """Return the bytes of a stored part, or of its name from before there were turns; or None."""
-    return parts.get(name) or parts.get(name.removeprefix(turn.prefix))
 
 
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:

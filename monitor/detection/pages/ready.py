@@ -142,21 +142,17 @@ class ReadyRates:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> ReadyRates:
-        """Return the counts that :meth:`to_arrays` wrote, bit by bit.
-
-        An earlier version stored no requests: there, every requested label counts as received.
-        """
+        """Return the counts that :meth:`to_arrays` wrote, bit by bit."""
         decisions = arrays["decisions"]
         rates = tuple(int(rate) for rate in arrays["rates"])
         layout = Layout(rates, arrays["audit"], decisions.shape[3])
-        no_labels = np.zeros((len(decisions), ROUTES))
         return cls(
             layout,
             decisions,
             arrays["labelled"],
             arrays["ready"],
-            arrays.get("requested", no_labels),
-            arrays.get("received", no_labels),
+            arrays["requested"],
+            arrays["received"],
             float(arrays["half_life_days"]),
         )
 

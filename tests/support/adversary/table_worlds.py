@@ -18,7 +18,7 @@ from monitor.core.counts.cells import atom_text
 from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
 from monitor.core.tables.layout import Layout
 from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Table
-from monitor.core.tables.spans import ANCHOR, Edition, Span, SpanKind, editions
+from monitor.core.tables.spans import ANCHOR, Edition, Span, SpanKind
 from monitor.core.tables.table_rule import Draft, publish
 from monitor.core.time import DAY
 
@@ -150,7 +150,8 @@ def _closings(world: TableWorld) -> list[tuple[int, int, Span, Edition | None]]:
         found.append((span.end, span.kind, span, None))
         if world.labels:
             waits = {Edition.FIRST: LABEL_DELAY, Edition.FINAL: HORIZON}
-            found += [(span.end + waits[e], span.kind, span, e) for e in editions(span.kind)]
+            editions = tuple(Edition) if span.kind >= SpanKind.WEEK else (Edition.FIRST,)
+            found += [(span.end + waits[e], span.kind, span, e) for e in editions]
     return found
 
 

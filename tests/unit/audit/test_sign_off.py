@@ -143,13 +143,11 @@ class TestRead:
         assert old in text
         assert error(tmp_path, text.replace(old, new)).startswith(said)
 
-    def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(self, tmp_path: Path) -> None:
+    def test_a_file_without_a_results_hash_is_refused_in_one_sentence(self, tmp_path: Path) -> None:
         """It does not say which decisions and scores were signed."""
-        older = "".join(line for line in FOR.splitlines(True) if not line.startswith("results"))
-        assert error(tmp_path, older + OWNER) == (
-            ", field for.results: is missing; it was signed for an earlier version of slicewatch,"
-            " which did not bind the decisions and scores: look at the report again, and sign its"
-            " results hash"
+        without = "".join(line for line in FOR.splitlines(True) if not line.startswith("results"))
+        assert error(tmp_path, without + OWNER) == (
+            ", field for.results: is missing; look at the report again, and sign its results hash"
         )
 
     def test_files_that_are_none(self, tmp_path: Path) -> None:

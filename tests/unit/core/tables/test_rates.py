@@ -10,7 +10,7 @@ from monitor.core.intervals import wilson
 from monitor.core.tables.bands import Bands, Coarseness, row_rule
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
-from monitor.core.tables.spans import ANCHOR, Span, SpanKind, closed_spans
+from monitor.core.tables.spans import ANCHOR, Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
 from monitor.core.time import DAY, HOUR
 
@@ -241,10 +241,3 @@ def test_spans_tile_time_in_every_zone() -> None:
             if span.parts:
                 assert (span.parts[0].start, span.parts[-1].end) == (span.start, span.end)
                 assert all(span.holds(part) for part in span.parts)
-
-
-def test_bulk_closes_the_same_spans_as_live() -> None:
-    since, until = ANCHOR + 5 * HOUR, ANCHOR + 100 * HOUR
-    for kind in SpanKind:
-        live = [s for end in range(since, until + 1, HOUR) for s in closed_spans(kind, since, end)]
-        assert list(dict.fromkeys(live)) == list(closed_spans(kind, since, until))

@@ -18,10 +18,7 @@ from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import DAY, HOUR, TimeSpan
 from monitor.detection import arrays
-from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.streams import Stream
-from monitor.evaluate.detect.closed_hours import ClosedHours
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy
 from monitor.store.evaluator.stored_detection import (
     Crossing,
@@ -224,23 +221,6 @@ def test_a_week_is_listed_when_that_of_labels_has_ended_too() -> None:
     assert set(listed) == set(expected)
     assert {stream.metric.labelled for stream in listed} == {True, False}
     assert not arrays.decode(one.state.parts["~routes/weeks"])[0]
-
-
-def test_what_was_kept_in_one_turn_for_all_goes_on() -> None:
-    """The state of before there were two."""
-    one = Kept(policy(True, SELECTED))
-    one.run(BROKEN * 24)
-    settings = DetectorSettings([SELECTED], CODING)
-    whole = PageTests.start(settings)
-    for cohort in one.cohorts:
-        whole.advance([HourCohort(cohort.hour, cohort.counts)], CELLS.index)
-    revived = ClosedHours.load(settings, whole.parts(), one.state.closed)
-    now = ClosedHours.load(settings, one.state.parts, one.state.closed)
-    assert revived.fleet.evidence() == now.fleet.evidence()
-    for name, tests in now.fleet.groups.items():
-        for kept, watch in tests.watches.items():
-            known = revived.fleet.groups[name].watches[kept]
-            np.testing.assert_array_equal(watch.mixture.log_r, known.mixture.log_r)
 
 
 def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> None:
