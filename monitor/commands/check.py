@@ -6,15 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from math import isinf, prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import sqlalchemy as sa
 
 from consumers.dedupe import BYTES_PER_KEY
 from consumers.events import missing_fields
-from monitor import certificates, composition
 from monitor.clock import SystemClock
-from monitor.commands.check_events import EventCheck
 from monitor.commands.check_labels import (
     AssumedTraffic,
     assumption_lines,
@@ -32,19 +30,11 @@ from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
-from monitor.evaluate.clusters import ClusterDays
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.settings.sections import MappingSettings
-from monitor.store import database
-from monitor.store.codings import Codings
-from monitor.store.evaluator.cluster_days import read_cluster_days
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.id_keys import IdKeys
-from monitor.store.retired import RetiredTopics
-from monitor.store.schema import counts
-from monitor.store.upkeep.last_settings import LastSettings
-from monitor.store.upkeep.published_ages import published_ages
-from monitor.store.upkeep.write_rights import require_write_rights
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _RATE = 1_000  # decisions a second that memory is estimated for
 _PARTITIONS = 4
@@ -129,6 +119,8 @@ def command(
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
+    from monitor import composition
+
     if files:
         _check_events(load_settings(path, with_secrets=False), files)
         return
@@ -176,6 +168,8 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
 
 
 def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
+    from monitor.commands.check_events import EventCheck
+
     labelled = labelled_ids([topic_and_path(name, settings) for name in files], settings)
     check = EventCheck(settings, SystemClock().now(), labelled)
     for name in files:
@@ -243,6 +237,8 @@ def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -
 
 
 def _certificates(settings: Settings) -> Iterator[str]:
+    from monitor import certificates
+
     now, expired = SystemClock().now(), []
     for certificate in certificates.configured(settings):
         try:
@@ -266,7 +262,8 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 def _created_topics(settings: Settings) -> Iterator[str]:
     """Create the topics that are missing; yield a line for each."""
-    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+    from consumers.sources.kafka_admin import KafkaTopics
+    from monitor import composition
 
     topics = KafkaTopics(composition.kafka_connection(settings))
     try:
@@ -278,7 +275,8 @@ def _created_topics(settings: Settings) -> Iterator[str]:
 
 
 def _topics(settings: Settings) -> Iterator[str]:
-    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+    from consumers.sources.kafka_admin import KafkaTopics
+    from monitor import composition
 
     stream = settings.stream
     if stream.embedded:
@@ -306,6 +304,8 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 def _registry_lines(settings: Settings) -> Iterator[str]:
     """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
+    from monitor import composition
+
     registry = composition.schema_registry(settings)
     if registry is None:
         return
@@ -344,6 +344,9 @@ def _days(micros: float) -> str:
 
 
 def _store(settings: Settings) -> Iterator[str]:
+    from monitor.store import database
+    from monitor.store.upkeep.write_rights import require_write_rights
+
     engine = database.create_engine(settings.store.url)
     try:
         url = settings.store.url.masked
@@ -371,6 +374,13 @@ def _store(settings: Settings) -> Iterator[str]:
 
 def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     """Yield lines on whether stored decisions name their unit, and whether they repeat."""
+    import sqlalchemy as sa
+
+    from monitor.evaluate.clusters import ClusterDays
+    from monitor.store import database
+    from monitor.store.evaluator.cluster_days import read_cluster_days
+    from monitor.store.schema import counts
+
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
         days = ClusterDays(read_cluster_days(connection))
@@ -393,6 +403,8 @@ def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
 
 def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
     """Yield a line per group-by that has newer data but waits to be published, and why."""
+    from monitor.store.upkeep.published_ages import published_ages
+
     for age in published_ages(engine):
         group = f"group-by {age.group_by}" if age.group_by else "all decisions together"
         for reason in age.waits_for:
@@ -400,6 +412,13 @@ def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
+    from monitor import composition
+    from monitor.store.codings import Codings
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.id_keys import IdKeys
+    from monitor.store.retired import RetiredTopics
+    from monitor.store.upkeep.last_settings import LastSettings
+
     records, contracts = RecordStore(engine), composition.contract_records(settings)
     if (grid := Codings(engine).kept_grid(settings.coding)) is not None:
         yield (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from monitor import composition, logs
+from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, collect_rarely, leave
-from monitor.service import Parts, Service
+
+if TYPE_CHECKING:
+    from monitor.service import Parts
 
 
 @click.command("run")
@@ -32,6 +35,8 @@ def run(stop: StopSignal | None, path: Path, embedded: bool) -> None:
 
     Example: slicewatch run --embedded
     """
+    from monitor.service import Parts
+
     run_until_stopped(path, Parts(), stop, embedded=embedded)
 
 
@@ -45,6 +50,8 @@ def ingest(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch ingest --settings slicewatch.toml
     """
+    from monitor.service import Parts
+
     run_until_stopped(path, Parts(serve=False), stop)
 
 
@@ -58,6 +65,8 @@ def serve(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch serve --settings slicewatch.toml
     """
+    from monitor.service import Parts
+
     run_until_stopped(path, Parts(ingest=False), stop)
 
 
@@ -75,6 +84,9 @@ def run_until_stopped(
         stop: a signal that already listens.
         embedded: True takes events without Kafka, whatever the settings say.
     """
+    from monitor import composition
+    from monitor.service import Service
+
     logs.configure()
     stop = stop or StopSignal()
     stop.listen()
