@@ -18,7 +18,7 @@ from monitor.core.publish.words import stage_text
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
     """Return a table with a line per incident."""
-    names = (
+    names = [
         "id",
         "severity",
         "state",
@@ -29,7 +29,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
         "share",
         "since",
         "by",
-    )
+    ]
     return plain_table(
         names,
         (
@@ -101,11 +101,8 @@ def _severity(incident: IncidentReport) -> str:
 def _state(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
         return f"{incident.state.value} until {moment(incident.accepted_until)}"
-    return (
-        f"{incident.state.value}: {incident.outcome.value}"
-        if incident.outcome
-        else incident.state.value
-    )
+    outcome = f": {incident.outcome.value}" if incident.outcome else ""
+    return f"{incident.state.value}{outcome}"
 
 
 def _limit_words(incident: IncidentReport) -> str:

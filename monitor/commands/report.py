@@ -223,7 +223,9 @@ def _wait_for_report(
             time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))
 
 
-def _find_report(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
+def _find_report(
+    engine: sa.Engine, week: IsoWeek, number: int | None, option: str = "--revision"
+) -> StoredReport:
     """Return the stored report of a week; raise SlicewatchError that explains a missing one.
 
     Raises:
@@ -241,7 +243,7 @@ def _find_report(engine: sa.Engine, week: IsoWeek, number: int | None) -> Stored
         weeks, shown = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
         raise SlicewatchError(
-            f"--revision: week {week.name} has no such revision; the newest is {newest.number}"
+            f"{option}: week {week.name} has no such revision; the newest is {newest.number}"
         )
     reached = decode(shown[1]).watermark if shown else None
     if reached is None or reached < week.end:
@@ -268,18 +270,9 @@ def _compare_with(
     Raises:
         SlicewatchError: the revision does not exist, or is the reported one.
     """
-    from monitor.store.database import reading
-    from monitor.store.evaluator.weekly_releases import find_revision
-
     if number == stored.revision.number:
         raise SlicewatchError("--diff is the revision that is reported; give another one")
-    with reading(engine) as connection:
-        earlier = find_revision(connection, week.name, number)
-    if earlier is None:
-        raise SlicewatchError(
-            f"--diff: week {week.name} has no such revision; the newest is {stored.newest}"
-        )
-    return replace(stored, earlier=earlier)
+    return replace(stored, earlier=_find_report(engine, week, number, "--diff").revision)
 
 
 def _render_files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, collect_rarely, leave
-
-if TYPE_CHECKING:
-    from monitor.service import Parts
 
 
 @click.command("run")
@@ -35,9 +31,7 @@ def run(stop: StopSignal | None, path: Path, embedded: bool) -> None:
 
     Example: slicewatch run --embedded
     """
-    from monitor.service import Parts
-
-    run_until_stopped(path, Parts(), stop, embedded=embedded)
+    run_until_stopped(path, stop, embedded=embedded)
 
 
 @click.command("ingest")
@@ -50,9 +44,7 @@ def ingest(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch ingest --settings slicewatch.toml
     """
-    from monitor.service import Parts
-
-    run_until_stopped(path, Parts(serve=False), stop)
+    run_until_stopped(path, stop, serve=False)
 
 
 @click.command("serve")
@@ -65,28 +57,27 @@ def serve(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch serve --settings slicewatch.toml
     """
-    from monitor.service import Parts
-
-    run_until_stopped(path, Parts(ingest=False), stop)
+    run_until_stopped(path, stop, ingest=False)
 
 
 log = logging.getLogger("slicewatch.service")
 
 
 def run_until_stopped(
-    path: Path, parts: Parts, stop: StopSignal | None = None, *, embedded: bool = False
+    path: Path, stop: StopSignal | None = None, *, embedded: bool = False, **chosen: bool
 ) -> None:
-    """Run ``parts`` of the service until SIGTERM or Ctrl-C; raise a failure that ends them.
+    """Run the service, or a part of it, until SIGTERM or Ctrl-C; raise a failure that ends it.
 
     Args:
         path: settings file.
-        parts: the parts to run.
         stop: a signal that already listens.
         embedded: True takes events without Kafka, whatever the settings say.
+        chosen: fields of :class:`monitor.service.Parts`.
     """
     from monitor import composition
-    from monitor.service import Service
+    from monitor.service import Parts, Service
 
+    parts = Parts(**chosen)
     logs.configure()
     stop = stop or StopSignal()
     stop.listen()

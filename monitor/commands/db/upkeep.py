@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -24,10 +23,6 @@ from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.records import Shard
-from monitor.settings import Settings
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 @click.command("migrate")
@@ -45,7 +40,10 @@ def migrate(path: Path, drop_attributes: bool) -> None:
 
     Example: slicewatch db migrate --settings slicewatch.toml
     """
+    from monitor.composition import contract_records
     from monitor.store import database
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.upkeep.recode import drop_unlisted
 
     settings = load_settings(path)
     engine = database.create_engine(settings.store.url)
@@ -54,22 +52,14 @@ def migrate(path: Path, drop_attributes: bool) -> None:
         database.migrate(engine)
         click.echo(f"schema {before or 'empty'} -> {database.head_revision()}")
         if drop_attributes:
-            _drop_attributes(settings, engine)
+            # A comparison must not vanish from a contract version that people know.
+            RecordStore(engine).refuse_changes(contract_records(settings))
+            deleted = drop_unlisted(engine, settings.coding)
+            database.compact(engine)
+            names = ", ".join(deleted) or "nothing: the settings list all that is stored"
+            click.echo(f"deleted: {names}")
     finally:
         engine.dispose()
-
-
-def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
-    # A comparison must not vanish from a contract version that people know.
-    from monitor.composition import contract_records
-    from monitor.store import database
-    from monitor.store.evaluator.records import RecordStore
-    from monitor.store.upkeep.recode import drop_unlisted
-
-    RecordStore(engine).refuse_changes(contract_records(settings))
-    deleted = drop_unlisted(engine, settings.coding)
-    database.compact(engine)
-    click.echo(f"deleted: {', '.join(deleted) or 'nothing: the settings list all that is stored'}")
 
 
 @click.command("backup")
@@ -224,10 +214,8 @@ def resume(
     """
     from monitor.store.shard_rows import ShardTime, resume_from
 
-    shard, checked_reason = (
-        Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition),
-        _why(reason),
-    )
+    shard = Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition)
+    checked_reason = _why(reason)
     newest = None if clock is None else instant("--clock", clock)
     with opened(path) as (settings, engine):
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
