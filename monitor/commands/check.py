@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from math import isinf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -265,13 +266,10 @@ def _created_topics(settings: Settings) -> Iterator[str]:
     from consumers.sources.kafka_admin import KafkaTopics
     from monitor import composition
 
-    topics = KafkaTopics(composition.kafka_connection(settings))
-    try:
+    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
         for topic in settings.stream.topics:
             if topics.create(topic, _PARTITIONS, settings.stream.horizon):
                 yield f"ok: topic {topic} was created"
-    finally:
-        topics.close()
 
 
 def _topics(settings: Settings) -> Iterator[str]:
@@ -283,8 +281,7 @@ def _topics(settings: Settings) -> Iterator[str]:
         yield f"ok: events are kept in {composition.event_folder(settings)}; no Kafka is needed"
         return
     composition.check_access(settings, writes=True)
-    topics = KafkaTopics(composition.kafka_connection(settings))
-    try:
+    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
         if settings.server.producers:
             yield "ok: both topics may be written, for server.producers; nothing was written"
@@ -298,8 +295,6 @@ def _topics(settings: Settings) -> Iterator[str]:
                     f" stream.horizon ({duration_text(stream.horizon)}): counts cannot be rebuilt"
                     " from it"
                 )
-    finally:
-        topics.close()
 
 
 def _registry_lines(settings: Settings) -> Iterator[str]:
@@ -309,7 +304,7 @@ def _registry_lines(settings: Settings) -> Iterator[str]:
     registry = composition.schema_registry(settings)
     if registry is None:
         return
-    try:
+    with closing(registry):
         registry.check()
         yield f"ok: schema registry at {registry.url}"
         stream = settings.stream
@@ -319,8 +314,6 @@ def _registry_lines(settings: Settings) -> Iterator[str]:
                 yield f"note: it has no schema {subject}; another name is as good"
             elif settings.mapping == MappingSettings():
                 yield _schema_line(subject, kind, newest.schema)
-    finally:
-        registry.close()
 
 
 def _schema_line(subject: str, kind: str, text: str) -> str:

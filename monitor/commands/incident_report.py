@@ -18,18 +18,8 @@ from monitor.core.publish.words import stage_text
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
     """Return a table with a line per incident."""
-    names = [
-        "id",
-        "severity",
-        "state",
-        "contract",
-        "metric",
-        "slice",
-        "limit",
-        "share",
-        "since",
-        "by",
-    ]
+    names = ("id", "severity", "state", "contract", "metric", "slice", "limit", "share", "since",
+             "by")  # fmt: skip
     return plain_table(
         names,
         (
