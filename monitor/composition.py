@@ -337,14 +337,18 @@ def avro_messages(settings: Settings) -> AvroMessages | None:
 
 
 def as_history(settings: Settings) -> Settings:
-    """Return a copy of the settings to read files: JSON, from the first line, by event time."""
+    """Return a copy of the settings to read files: JSON, from the first line, by event time.
+
+    Flushes are due by size alone: nobody waits for what a file brings, and each costs a commit.
+    """
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",
         start=Beginning("earliest"),
         schema_registry=SchemaRegistrySettings(),
     )
-    return msgspec.structs.replace(settings, stream=stream)
+    ingest = msgspec.structs.replace(settings.ingest, flush_interval=DAY)
+    return msgspec.structs.replace(settings, stream=stream, ingest=ingest)
 
 
 def id_keys(settings: Settings) -> tuple[IdKey, ...]:
