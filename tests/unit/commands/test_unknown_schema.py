@@ -76,7 +76,7 @@ def test_the_service_and_replay_say_so(
     monkeypatch.setattr(StopSignal, "listen", lambda _: None)  # the signals are pytest's
     for parts in ({}, {"serve": False}, {"ingest": False}):
         with pytest.raises(StoreError, match=re.escape(told)):
-            run_until_stopped(SETTINGS, **parts)
+            run_until_stopped(SETTINGS, None, **parts)
     lines = tmp_path / "decisions.jsonl"
     lines.touch()
     done = CliRunner().invoke(
