@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from monitor.commands.starting import StopSignal, end_when_stopped, on_stop
+from monitor.commands.starting import StopSignal, collect_late, end_when_stopped, on_stop
 
 _UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
 """Commands that run until they are stopped; a stop is success for them."""
@@ -12,6 +12,7 @@ _UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
 def main() -> None:
     """Install stop-signal handlers, then run the command line."""
     stop = StopSignal()
+    collect_late()
     if set(sys.argv[1:2]) & set(_UNTIL_STOPPED):
         stop.listen()
     else:

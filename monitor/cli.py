@@ -86,12 +86,9 @@ def main(stop: StopSignal | None = None) -> None:
         sys.exit(EXIT_ERROR)
     except click.Abort:
         sys.exit(130)
-    except SettingsError as error:  # one line per problem of the file
-        for text in error.problems:
-            click.echo(f"slicewatch: {' '.join(text.split())}", err=True)
-        sys.exit(EXIT_ERROR)
     except SlicewatchError as error:
-        click.echo(f"slicewatch: {' '.join(str(error).split())}", err=True)
+        for text in error.problems if isinstance(error, SettingsError) else [str(error)]:
+            click.echo(f"slicewatch: {' '.join(text.split())}", err=True)
         sys.exit(EXIT_ERROR)
     except Exception as error:  # a bug; the interpreter's own trace might quote an event
         click.echo(trace_of(error), err=True)

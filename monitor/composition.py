@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -467,8 +468,11 @@ def build_ingest(
     progress: Callable[[int], None] | None = None,
     closes: Grain = Grain.DAY,
     labelled: frozenset[str] | None = None,
+    by_size: bool = False,
 ) -> Ingest:
     """Return the ingest worker from ``source`` into the database, or into ``store`` if given.
+
+    Flushes are due by size alone where nobody waits for what comes: each costs a commit.
 
     ``closes`` is the span that the end of a file completes: the day or the hour of its last event;
     ``labelled`` is as for :func:`event_mappings`.
@@ -491,7 +495,9 @@ def build_ingest(
             owner=owner_name(),
             start=_start(stream),
             flush_events=FLUSH_EVENTS,
-            flush_seconds=min(FLUSH_SECONDS, settings.evaluate.cycle / SECOND / 5),
+            flush_seconds=inf
+            if by_size
+            else min(FLUSH_SECONDS, settings.evaluate.cycle / SECOND / 5),
             closes=closes,
         ),
         clock=clock,

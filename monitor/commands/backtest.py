@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import Progress
 
@@ -17,7 +17,6 @@ from monitor.commands.backtest_proposal import proposed
 from monitor.commands.open_store import opened
 from monitor.commands.options import instant, settings_option
 from monitor.commands.working import working
-from monitor.composition import backtest_policy
 from monitor.core.contract import Severity
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.backtests import Backtest, BacktestIncident
@@ -26,10 +25,10 @@ from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import WITHHELD
 from monitor.core.time import IsoWeek, to_datetime
 from monitor.errors import SlicewatchError
-from monitor.evaluate.backtest import backtest
 from monitor.reports.proposals import propose
-from monitor.store.database import reading
-from monitor.store.evaluator.weekly_releases import find_revision, stored_weeks
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @click.command("backtest")
@@ -74,6 +73,9 @@ def command(
     Example: slicewatch backtest --propose --baseline 2026-W45,2026-W46 > new.toml;
     slicewatch backtest --contract new.toml
     """
+    from monitor.composition import backtest_policy
+    from monitor.evaluate.backtest import backtest
+
     if baseline is not None and not proposes:
         raise SlicewatchError("--baseline goes with --propose; give both, or neither")
     if proposes and (contract or since or until):
@@ -143,6 +145,9 @@ def _date(at: int) -> str:
 
 def _releases(engine: sa.Engine, baseline: str | None) -> list[Release]:
     """Return the newest Release of each named week, or of all weeks; refuse missing ones."""
+    from monitor.store.database import reading
+    from monitor.store.evaluator.weekly_releases import find_revision, stored_weeks
+
     with reading(engine) as connection:
         weeks = stored_weeks(connection) if baseline is None else _weeks(baseline)
         revisions = [(week, find_revision(connection, week)) for week in weeks]

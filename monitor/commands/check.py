@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from math import isinf, prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import sqlalchemy as sa
 
 from consumers.events import missing_fields
-from monitor import certificates, composition
 from monitor.clock import SystemClock
-from monitor.commands.check_events import EventCheck
 from monitor.commands.check_labels import (
     AssumedTraffic,
     assumption_lines,
@@ -32,19 +31,11 @@ from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import SlicewatchError
-from monitor.evaluate.clusters import ClusterDays
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.settings.sections import MappingSettings
-from monitor.store import database
-from monitor.store.codings import Codings
-from monitor.store.evaluator.cluster_days import read_cluster_days
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.id_keys import IdKeys
-from monitor.store.retired import RetiredTopics
-from monitor.store.schema import counts
-from monitor.store.upkeep.last_settings import LastSettings
-from monitor.store.upkeep.published_ages import published_ages
-from monitor.store.upkeep.write_rights import require_write_rights
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _PARTITIONS = 4
 """Partitions of created topics: so many workers can share one later; one would forbid that."""
@@ -128,6 +119,8 @@ def command(
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
+    from monitor import composition
+
     if files:
         _check_events(load_settings(path, with_secrets=False), files)
         return
@@ -180,6 +173,8 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
 
 
 def _check_events(settings: Settings, files: tuple[str, ...]) -> None:
+    from monitor.commands.check_events import EventCheck
+
     labelled = labelled_ids([topic_and_path(name, settings) for name in files], settings)
     check = EventCheck(settings, SystemClock().now(), labelled)
     for name in files:
@@ -236,6 +231,8 @@ def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -
 
 def _certificates(settings: Settings) -> Iterator[str]:
     """Yield until when certificates are valid; raise at the end if a served one has expired."""
+    from monitor import certificates
+
     now, expired = SystemClock().now(), []
     for certificate in certificates.configured(settings):
         try:
@@ -259,27 +256,25 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 def _created_topics(settings: Settings) -> Iterator[str]:
     """Create the topics that are missing; yield a line for each."""
-    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+    from consumers.sources.kafka_admin import KafkaTopics
+    from monitor import composition
 
-    topics = KafkaTopics(composition.kafka_connection(settings))
-    try:
+    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
         for topic in settings.stream.topics:
             if topics.create(topic, _PARTITIONS, settings.stream.horizon):
                 yield f"ok: topic {topic} was created"
-    finally:
-        topics.close()
 
 
 def _topics(settings: Settings) -> Iterator[str]:
-    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+    from consumers.sources.kafka_admin import KafkaTopics
+    from monitor import composition
 
     stream = settings.stream
     if stream.embedded:
         yield f"ok: events are kept in {composition.event_folder(settings)}; no Kafka is needed"
         return
     composition.check_access(settings, writes=True)
-    topics = KafkaTopics(composition.kafka_connection(settings))
-    try:
+    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
         if settings.server.producers:
             yield "ok: both topics may be written, for server.producers; nothing was written"
@@ -293,16 +288,16 @@ def _topics(settings: Settings) -> Iterator[str]:
                     f" stream.horizon ({duration_text(stream.horizon)}): counts cannot be rebuilt"
                     " from it"
                 )
-    finally:
-        topics.close()
 
 
 def _registry_lines(settings: Settings) -> Iterator[str]:
     """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
+    from monitor import composition
+
     registry = composition.schema_registry(settings)
     if registry is None:
         return
-    try:
+    with closing(registry):
         registry.check()
         yield f"ok: schema registry at {registry.url}"
         stream = settings.stream
@@ -312,8 +307,6 @@ def _registry_lines(settings: Settings) -> Iterator[str]:
                 yield f"note: it has no schema {subject}; another name is as good"
             elif settings.mapping == MappingSettings():
                 yield _schema_line(subject, kind, newest.schema)
-    finally:
-        registry.close()
 
 
 def _schema_line(subject: str, kind: str, text: str) -> str:
@@ -337,6 +330,9 @@ def _days(micros: float) -> str:
 
 
 def _store(settings: Settings) -> Iterator[str]:
+    from monitor.store import database
+    from monitor.store.upkeep.write_rights import require_write_rights
+
     engine = database.create_engine(settings.store.url)
     try:
         url = settings.store.url.masked
@@ -364,6 +360,13 @@ def _store(settings: Settings) -> Iterator[str]:
 
 def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     """Yield lines on whether stored decisions name their unit, and whether they repeat."""
+    import sqlalchemy as sa
+
+    from monitor.evaluate.clusters import ClusterDays
+    from monitor.store import database
+    from monitor.store.evaluator.cluster_days import read_cluster_days
+    from monitor.store.schema import counts
+
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
         days = ClusterDays(read_cluster_days(connection))
@@ -386,6 +389,8 @@ def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
 
 def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
     """Yield a line per group-by that has newer data but waits to be published, and why."""
+    from monitor.store.upkeep.published_ages import published_ages
+
     for age in published_ages(engine):
         group = f"group-by {age.group_by}" if age.group_by else "all decisions together"
         for reason in age.waits_for:
@@ -394,6 +399,13 @@ def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     """Yield what a start with these settings would change in this database."""
+    from monitor import composition
+    from monitor.store.codings import Codings
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.id_keys import IdKeys
+    from monitor.store.retired import RetiredTopics
+    from monitor.store.upkeep.last_settings import LastSettings
+
     records, contracts = RecordStore(engine), composition.contract_records(settings)
     if (grid := Codings(engine).kept_grid(settings.coding)) is not None:
         yield (

@@ -9,10 +9,6 @@ import click
 
 from monitor import logs
 from monitor.commands.starting import StopSignal, leave
-from monitor.demo.demo_run import SPEED, Demo, Options
-from monitor.demo.table import screen_for, svg
-from monitor.demo.view import document
-from monitor.service import Service
 
 
 @click.command("demo")
@@ -61,6 +57,11 @@ def command(
 
     Example: slicewatch demo --for 60 --json
     """
+    from monitor.demo.demo_run import SPEED, Demo, Options
+    from monitor.demo.table import screen_for, svg
+    from monitor.demo.view import document
+    from monitor.service import Service
+
     logs.configure("ERROR")
     stop = stop or StopSignal()
     stop.listen()

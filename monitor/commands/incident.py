@@ -18,9 +18,6 @@ from monitor.core.publish.annotations import Outcome
 from monitor.core.publish.recurrence import recurrence
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
-from monitor.store.evaluator import stored_incidents
-from monitor.store.evaluator.stored_incidents import acknowledge
-from monitor.store.upkeep.reported_incidents import all_reports, one_report
 
 _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
 
@@ -85,6 +82,8 @@ def close(
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"
     """
+    from monitor.store.evaluator import stored_incidents
+
     act, now = _checked_act("close", by, note), SystemClock().now()
     closing = checked_closing(outcome, until, now, _option)
     with opened(path) as (settings, engine):
@@ -107,6 +106,8 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
 
     Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
     """
+    from monitor.store.evaluator.stored_incidents import acknowledge
+
     act = _checked_act("ack", by, note)
     with opened(path) as (settings, engine):
         acknowledge(engine, number, act, SystemClock().now())
@@ -125,6 +126,8 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
 
     Example: slicewatch incident list --all
     """
+    from monitor.store.upkeep.reported_incidents import all_reports
+
     with opened(path) as (_, engine):
         reports = all_reports(engine, SystemClock().now(), resolved=resolved)
     if as_json:
@@ -144,6 +147,8 @@ def show(number: int, path: Path, *, as_json: bool) -> None:
 
     Example: slicewatch incident show 3
     """
+    from monitor.store.upkeep.reported_incidents import all_reports, one_report
+
     with opened(path) as (_, engine):
         report = one_report(engine, number, SystemClock().now())
         if as_json:

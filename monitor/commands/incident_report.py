@@ -18,18 +18,8 @@ from monitor.core.publish.words import stage_text
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
     """Return a table with a line per incident."""
-    names = (
-        "id",
-        "severity",
-        "state",
-        "contract",
-        "metric",
-        "slice",
-        "limit",
-        "share",
-        "since",
-        "by",
-    )
+    names = ("id", "severity", "state", "contract", "metric", "slice", "limit", "share", "since",
+             "by")  # fmt: skip
     return plain_table(
         names,
         (
@@ -101,11 +91,8 @@ def _severity(incident: IncidentReport) -> str:
 def _state(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
         return f"{incident.state.value} until {moment(incident.accepted_until)}"
-    return (
-        f"{incident.state.value}: {incident.outcome.value}"
-        if incident.outcome
-        else incident.state.value
-    )
+    outcome = f": {incident.outcome.value}" if incident.outcome else ""
+    return f"{incident.state.value}{outcome}"
 
 
 def _limit_words(incident: IncidentReport) -> str:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alerts.http import HealthChecks, HttpConfig, HttpServer, metrics_server
-from consumers.sources.kafka_preflight import Need
-from monitor import composition, logs
+from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
@@ -22,7 +20,6 @@ from monitor.judging.categories import CATEGORIES
 from monitor.judging.judge_metrics import JudgeMetrics
 from monitor.judging.judge_protocol import Endpoint
 from monitor.judging.judgements import Rules
-from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 from monitor.judging.printed_outputs import PrintedOutputs, one_output
 from monitor.judging.prompt import Prompt
 from monitor.judging.request_budget import RequestBudget
@@ -32,6 +29,8 @@ from monitor.settings.kinds import host_of, port_of
 from monitor.settings.sections import JudgeSettings
 
 if TYPE_CHECKING:
+    from alerts.http import HttpServer
+    from monitor.judging.kafka_stream import KafkaStream
     from monitor.judging.openai_judge import OpenAIJudge
 
 log = logging.getLogger("slicewatch.judge")
@@ -170,6 +169,8 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
 
 
 def _server(judge: JudgeSettings, metrics: JudgeMetrics) -> HttpServer:
+    from alerts.http import HealthChecks, HttpConfig, metrics_server
+
     config = HttpConfig(
         host=host_of(judge.listen), port=port_of(judge.listen), slices=False, section="judge"
     )
@@ -181,7 +182,7 @@ def _judge(
     endpoint: Endpoint, prompt: Prompt, budget: RequestBudget, stop: threading.Event
 ) -> OpenAIJudge:
     try:
-        from monitor.judging.openai_judge import OpenAIJudge  # noqa: PLC0415 - optional
+        from monitor.judging.openai_judge import OpenAIJudge
     except ImportError:
         fix = 'install it with pip install "slicewatch[judge]"'
         raise SlicewatchError(f"slicewatch judge needs the openai package; {fix}") from None
@@ -197,6 +198,10 @@ def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
 
 
 def _stream(settings: Settings) -> KafkaStream:
+    from consumers.sources.kafka_preflight import Need
+    from monitor import composition
+    from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
+
     judge = settings.judge
     group_id = f"{settings.stream.group_id}-judge"
     topics = JudgeTopics(

@@ -9,7 +9,6 @@ import msgspec
 
 from consumers.sources.file_source import STDIN, LineFile
 from consumers.tolerance import decode_tolerantly
-from monitor import composition
 from monitor.errors import SourceError
 from monitor.settings import Settings
 
@@ -51,6 +50,8 @@ def labelled_ids(topics_and_paths: Sequence[tuple[str, str]], settings: Settings
 
 def _labels(path: str, settings: Settings) -> Iterator[_Judged]:
     """Yield the labels of a file; those that nobody can read are reported when they are counted."""
+    from monitor import composition
+
     mapping = composition.event_mappings(settings, frozenset())[1]
     with closing(LineFile(path)) as file:
         for line in file:

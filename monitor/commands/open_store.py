@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from monitor.commands.options import load_settings
 from monitor.errors import StoreError
 from monitor.settings import Settings
-from monitor.store import database
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @contextmanager
@@ -28,6 +29,8 @@ def opened(
     Raises:
         StoreError: there is no such database, or it has another schema.
     """
+    from monitor.store import database
+
     settings = load_settings(path, contract=contract)
     engine = database.create_engine(settings.store.url)
     try:

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from consumers.event_words import holds_labels
-from consumers.ingest import Ingest
 from consumers.sources.file_source import STDIN, FileSource, LineFile
-from monitor import composition, logs
+from monitor import logs
 from monitor.clock import SystemClock
 from monitor.commands.labelled import labelled_ids
 from monitor.commands.options import load_settings, settings_option
@@ -32,9 +31,11 @@ from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock
 from monitor.settings import Settings
 from monitor.shard_status import Tallies
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.shard_rows import read_statuses
-from monitor.store.upkeep import retention
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from consumers.ingest import Ingest
 
 EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 130
 PIPED_WIDTH = 10_000  # nothing is folded or cut where lines may be of any length
@@ -72,6 +73,10 @@ def command(
 
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """
+    from monitor import composition
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.shard_rows import read_statuses
+
     logs.configure("WARNING")
     settings = composition.as_history(load_settings(path))
     clock = SystemClock()
@@ -87,6 +92,7 @@ def command(
             progress=progress.update,
             closes=Grain.HOUR if more_to_come else Grain.DAY,
             labelled=labelled_ids(topics_and_paths, settings),
+            by_size=True,
         )
         on_stop(lambda number, frame: interrupt.stop(ingest, number, frame))
         collect_rarely()
@@ -135,6 +141,10 @@ class Interrupt:
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Run one evaluation cycle and retention; print the reason if either cannot be done."""
+    from monitor import composition
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.upkeep import retention
+
     evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process is evaluating this store", err=True)

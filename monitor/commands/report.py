@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import sqlalchemy as sa
 
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
 from monitor.commands.options import ROW_ID, settings_option
 from monitor.commands.starting import uninterrupted
 from monitor.commands.working import working
-from monitor.composition import report_facts
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.act_input import checked_act_input
 from monitor.core.publish.release import StoredReport
@@ -26,17 +25,11 @@ from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
 from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, as_pdf, bundle
 from monitor.reports.decision import Word, decide
-from monitor.store.database import reading
-from monitor.store.evaluator import weekly_releases
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.store import newest_snapshot
-from monitor.store.evaluator.weekly_releases import (
-    all_revisions,
-    find_revision,
-    stored_report,
-    stored_weeks,
-)
-from monitor.store.exclusions import Exclusion, read_exclusions
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from monitor.store.exclusions import Exclusion
 
 EXIT_NOT_APPROVED = 1
 _WEEK = "such as 2026-W47"
@@ -133,6 +126,8 @@ def command(
 
     Example: slicewatch report --week 2026-W47 --format html,json --out reports
     """
+    from monitor.composition import report_facts
+
     if context.invoked_subcommand is not None:
         return
     wanted_formats, week_in_zone = _formats(formats), _week_by_zone(week, last_week=last_week)
@@ -168,6 +163,8 @@ def sign(
 
     Example: slicewatch report sign --week 2026-W47 --by "A. Person" --note "accepted; see ticket"
     """
+    from monitor.store.evaluator import weekly_releases
+
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
     act = checked_act_input(by, note or "", lambda field: f"--{field}")
@@ -226,12 +223,18 @@ def _wait_for_report(
             time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))
 
 
-def _find_report(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
+def _find_report(
+    engine: sa.Engine, week: IsoWeek, number: int | None, option: str = "--revision"
+) -> StoredReport:
     """Return the stored report of a week; raise SlicewatchError that explains a missing one.
 
     Raises:
         SlicewatchError: there is no such revision; the message says why.
     """
+    from monitor.store.database import reading
+    from monitor.store.evaluator.store import newest_snapshot
+    from monitor.store.evaluator.weekly_releases import find_revision, stored_report, stored_weeks
+
     with reading(engine) as connection:
         report = stored_report(connection, week, number)
         if report is not None:
@@ -240,7 +243,7 @@ def _find_report(engine: sa.Engine, week: IsoWeek, number: int | None) -> Stored
         weeks, shown = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
         raise SlicewatchError(
-            f"--revision: week {week.name} has no such revision; the newest is {newest.number}"
+            f"{option}: week {week.name} has no such revision; the newest is {newest.number}"
         )
     reached = decode(shown[1]).watermark if shown else None
     if reached is None or reached < week.end:
@@ -269,13 +272,7 @@ def _compare_with(
     """
     if number == stored.revision.number:
         raise SlicewatchError("--diff is the revision that is reported; give another one")
-    with reading(engine) as connection:
-        earlier = find_revision(connection, week.name, number)
-    if earlier is None:
-        raise SlicewatchError(
-            f"--diff: week {week.name} has no such revision; the newest is {stored.newest}"
-        )
-    return replace(stored, earlier=earlier)
+    return replace(stored, earlier=_find_report(engine, week, number, "--diff").revision)
 
 
 def _render_files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
@@ -288,6 +285,11 @@ def _bundle_file(
     engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     """Return one zip archive of the report and its sources, as bytes by file name."""
+    from monitor.store.database import reading
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.evaluator.weekly_releases import all_revisions
+    from monitor.store.exclusions import read_exclusions
+
     week = report.revision.week
     with reading(engine) as connection:
         revisions = tuple(all_revisions(connection, week))

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from monitor import composition, logs
+from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, collect_rarely, leave
-from monitor.service import Parts, Service
 
 
 @click.command("run")
@@ -33,7 +32,7 @@ def run(stop: StopSignal | None, path: Path, embedded: bool) -> None:
 
     Example: slicewatch run --embedded
     """
-    run_until_stopped(path, Parts(), stop, embedded=embedded)
+    run_until_stopped(path, stop, embedded=embedded)
 
 
 @click.command("ingest")
@@ -46,7 +45,7 @@ def ingest(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch ingest --settings slicewatch.toml
     """
-    run_until_stopped(path, Parts(serve=False), stop)
+    run_until_stopped(path, stop, serve=False)
 
 
 @click.command("serve")
@@ -59,23 +58,27 @@ def serve(stop: StopSignal | None, path: Path) -> None:
 
     Example: slicewatch serve --settings slicewatch.toml
     """
-    run_until_stopped(path, Parts(ingest=False), stop)
+    run_until_stopped(path, stop, ingest=False)
 
 
 log = logging.getLogger("slicewatch.service")
 
 
 def run_until_stopped(
-    path: Path, parts: Parts, stop: StopSignal | None = None, *, embedded: bool = False
+    path: Path, stop: StopSignal | None = None, *, embedded: bool = False, **chosen: bool
 ) -> None:
-    """Run ``parts`` of the service until SIGTERM or Ctrl-C; raise a failure that ends them.
+    """Run the service, or a part of it, until SIGTERM or Ctrl-C; raise a failure that ends it.
 
     Args:
         path: settings file.
-        parts: the parts to run.
         stop: a signal that already listens.
         embedded: True takes events without Kafka, whatever the settings say.
+        chosen: fields of :class:`monitor.service.Parts`.
     """
+    from monitor import composition
+    from monitor.service import Parts, Service
+
+    parts = Parts(**chosen)
     logs.configure()
     stop = stop or StopSignal()
     stop.listen()

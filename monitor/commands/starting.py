@@ -141,8 +141,15 @@ def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | Non
     return values[0]
 
 
+_IMPORTED = 200_000
+"""New objects before the first collection; `run` imports about 170,000, hardly any are garbage."""
 _YOUNG = 50_000
 """New objects after which Python looks for cycles: more than a few batches create."""
+
+
+def collect_late() -> None:
+    """Put off garbage collection until the imports are done."""
+    gc.set_threshold(_IMPORTED)
 
 
 def collect_rarely() -> None:
@@ -151,9 +158,7 @@ def collect_rarely() -> None:
     Messages and events are freed without it. By default Python looks at every 700 new objects and
     among all imported ones, which takes a sixth of an ingest worker's time.
     """
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    gc.freeze()
     gc.set_threshold(_YOUNG)
 
 

@@ -6,22 +6,23 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import sqlalchemy as sa
 from rich.table import Table
 from rich.text import Text
 
-from monitor import composition
 from monitor.clock import SystemClock
 from monitor.commands.console import console, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
 from monitor.settings import Settings
-from monitor.store import database
-from monitor.store.upkeep.service_health import read_blindness
-from monitor.store.upkeep.store_status import EvaluatorReport, ShardReport, StoreStatus, read_status
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from monitor.store.upkeep.store_status import EvaluatorReport, ShardReport, StoreStatus
 
 EXIT_PROBLEM = 1
 
@@ -38,6 +39,8 @@ def status(path: Path, as_json: bool) -> None:
 
     Example: slicewatch db status --json
     """
+    from monitor.store.upkeep.store_status import read_status
+
     with opened(path, at_head=False) as (settings, engine):
         store_status = read_status(
             engine,
@@ -56,6 +59,10 @@ def status(path: Path, as_json: bool) -> None:
 
 
 def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
+    from monitor import composition
+    from monitor.store import database
+    from monitor.store.upkeep.service_health import read_blindness
+
     if database.schema_revision(engine) != database.head_revision():
         return []
     policy = composition.health_policy(settings)

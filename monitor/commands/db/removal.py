@@ -6,12 +6,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from monitor import composition
 from monitor.clock import SystemClock
 from monitor.commands.console import console
 from monitor.commands.open_store import opened
@@ -24,15 +24,9 @@ from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.time import TimeSpan, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
-from monitor.store import database
-from monitor.store.erasure import forget as forget_key
-from monitor.store.exclusions import (
-    Declaration,
-    Exclusion,
-    add_exclusion,
-    lift_exclusion,
-    read_exclusions,
-)
+
+if TYPE_CHECKING:
+    from monitor.store.exclusions import Declaration, Exclusion
 
 LONGEST_VERSION = 4096  # far longer than any counted tuple of versions
 MAX_LENGTH = 200  # characters of a decision id, as in its event
@@ -59,6 +53,9 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
     Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
     --reason "the router logged test traffic" --owner "triage team"
     """
+    from monitor.store import database
+    from monitor.store.exclusions import add_exclusion, lift_exclusion, read_exclusions
+
     declares = any(text is not None for text in declared.values())
     if [declares, lift is not None, listing].count(True) != 1:
         raise SlicewatchError(
@@ -84,6 +81,8 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
 def _declaration(
     start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
 ) -> Declaration:
+    from monitor.store.exclusions import Declaration
+
     first, last = (
         instant(option, _required_text(option, text))
         for option, text in (("--from", start), ("--to", end))
@@ -160,6 +159,9 @@ def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
 
     Example: slicewatch db forget --stdin < ids.txt
     """
+    from monitor import composition
+    from monitor.store.erasure import forget as forget_key
+
     ids = _ids(decision_ids, stdin)
     removed: Counter[str] = Counter()
     with opened(path) as (settings, engine):

@@ -10,7 +10,6 @@ import click
 import msgspec
 
 from consumers.sources.event_log import EventLog, Mark
-from monitor import composition
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.errors import SlicewatchError
@@ -43,6 +42,8 @@ def send_log(path: Path) -> None:
 
     Example: slicewatch db send-log --settings slicewatch.toml
     """
+    from monitor import composition
+
     settings = load_settings(path)
     file = composition.event_folder(settings) / "log.db"
     if not file.exists():

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import click
-import sqlalchemy as sa
 from rich.console import Console
 from rich.table import Table
 
 from consumers.dead_letters import REASONS
-from monitor import composition
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
@@ -21,20 +19,10 @@ from monitor.commands.options import (
     settings_option,
     write_key,
 )
-from monitor.composition import contract_records
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.records import Shard
-from monitor.settings import Settings
-from monitor.store import database
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.id_keys import drop_key as drop
-from monitor.store.shard_rows import ShardTime, resume_from
-from monitor.store.upkeep import retention
-from monitor.store.upkeep.backup import back_up
-from monitor.store.upkeep.recode import drop_unlisted
-from monitor.store.upkeep.retention_guard import portions
 
 
 @click.command("migrate")
@@ -52,6 +40,11 @@ def migrate(path: Path, drop_attributes: bool) -> None:
 
     Example: slicewatch db migrate --settings slicewatch.toml
     """
+    from monitor.composition import contract_records
+    from monitor.store import database
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.upkeep.recode import drop_unlisted
+
     settings = load_settings(path)
     engine = database.create_engine(settings.store.url)
     try:
@@ -59,17 +52,14 @@ def migrate(path: Path, drop_attributes: bool) -> None:
         database.migrate(engine)
         click.echo(f"schema {before or 'empty'} -> {database.head_revision()}")
         if drop_attributes:
-            _drop_attributes(settings, engine)
+            # A comparison must not vanish from a contract version that people know.
+            RecordStore(engine).refuse_changes(contract_records(settings))
+            deleted = drop_unlisted(engine, settings.coding)
+            database.compact(engine)
+            names = ", ".join(deleted) or "nothing: the settings list all that is stored"
+            click.echo(f"deleted: {names}")
     finally:
         engine.dispose()
-
-
-def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
-    # A comparison must not vanish from a contract version that people know.
-    RecordStore(engine).refuse_changes(contract_records(settings))
-    deleted = drop_unlisted(engine, settings.coding)
-    database.compact(engine)
-    click.echo(f"deleted: {', '.join(deleted) or 'nothing: the settings list all that is stored'}")
 
 
 @click.command("backup")
@@ -83,6 +73,8 @@ def backup(path: Path, target: Path) -> None:
 
     Example: slicewatch db backup slicewatch-backup.db
     """
+    from monitor.store.upkeep.backup import back_up
+
     with opened(path) as (_, engine):
         size = back_up(engine, target)
     click.echo(f"{target}: {size:,} bytes")
@@ -100,6 +92,11 @@ def prune(path: Path, *, confirm: bool) -> None:
 
     Example: slicewatch db prune
     """
+    from monitor import composition
+    from monitor.store.evaluator.records import RecordStore
+    from monitor.store.upkeep import retention
+    from monitor.store.upkeep.retention_guard import portions
+
     now = SystemClock().now()
     with opened(path) as (settings, engine):
         policy = composition.retention_policy(settings)
@@ -121,6 +118,8 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
 
     Example: slicewatch db dead-letters --limit 20 --json
     """
+    from monitor.store.evaluator.records import RecordStore
+
     with opened(path) as (_, engine):
         letters = RecordStore(engine).dead_letters(limit, reason)
     names = ("seen", "shard", "offset", "index", "reason", "field", "payload hash")
@@ -175,6 +174,9 @@ def drop_key(key_id: str, path: Path) -> None:
 
     Example: slicewatch db drop-key 2026
     """
+    from monitor.store import database
+    from monitor.store.id_keys import drop_key as drop
+
     key_id = plain_line("KEY", key_id, LONGEST_NAME)
     with opened(path) as (_, engine):
         removed = drop(engine, key_id)
@@ -210,10 +212,10 @@ def resume(
 
     Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
     """
-    shard, checked_reason = (
-        Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition),
-        _why(reason),
-    )
+    from monitor.store.shard_rows import ShardTime, resume_from
+
+    shard = Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition)
+    checked_reason = _why(reason)
     newest = None if clock is None else instant("--clock", clock)
     with opened(path) as (settings, engine):
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)

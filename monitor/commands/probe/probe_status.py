@@ -8,25 +8,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import sqlalchemy as sa
 from rich.table import Table
 from rich.text import Text
 
 from monitor.commands.console import NONE, console, moment, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
-from monitor.composition import declared_sets
 from monitor.core.probes.flips import Expected, FlipDirection, FlipStage
 from monitor.core.probes.rounds import DeclaredSet, FlippingPair
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
-from monitor.evaluate.probes import WatchedSet
 from monitor.settings.sections import ProbesSettings
-from monitor.store.database import reading
-from monitor.store.evaluator.probe_sets import StoredProbeSet, read_probe_sets
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from monitor.evaluate.probes import WatchedSet
+    from monitor.store.evaluator.probe_sets import StoredProbeSet
 
 MOST_LINES = 50
 
@@ -51,6 +53,8 @@ def status(path: Path, *, as_json: bool) -> None:
 
 
 def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
+    from monitor.composition import declared_sets
+
     if not probes.sets:
         raise SlicewatchError(
             "no probe set is declared: add [[probes.sets]], which slicewatch probe run SET prints"
@@ -59,6 +63,9 @@ def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
 
 
 def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
+    from monitor.store.database import reading
+    from monitor.store.evaluator.probe_sets import read_probe_sets
+
     with reading(engine) as connection:
         stored = read_probe_sets(connection)
     sets = (
@@ -70,6 +77,8 @@ def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
 
 def _current_set(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
     """Return the WatchedSet read from the store; a new one if nothing usable is stored."""
+    from monitor.evaluate.probes import WatchedSet
+
     watched = None if stored is None else WatchedSet.read(declared, stored)
     return watched or WatchedSet.start(declared)
 

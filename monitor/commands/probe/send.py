@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from monitor import composition, logs
+from monitor import logs
 from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.record_files import is_csv
 from monitor.audit.set_files import read_set, write_rows
@@ -31,7 +31,6 @@ from monitor.core.probes.rounds import PAIR_TIMEOUT
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.http_router import target
-from monitor.probing.probe_events import KafkaPublisher, ProbeEvents, check_items, declared
 from monitor.probing.rounds import Answered, Round, Runner, Schedule
 from monitor.probing.swap import (
     NAME,
@@ -202,6 +201,8 @@ class SendPlan:
 
 def send_set(path: Path, settings: Settings, options: Asking, plan: SendPlan) -> int:
     """Send a probe set by a plan, or in a dry run print it; return the exit code."""
+    from monitor.probing.probe_events import check_items, declared
+
     probe_set = _read(path)
     content = digest(probe_set)
     declared_set = declared(probe_set, content, settings.probes.sets) if plan.publish else None
@@ -277,6 +278,9 @@ def _plan_text(
 
 @contextmanager
 def _publishing(settings: Settings, content: str, plan: SendPlan) -> Iterator[Publish]:
+    from monitor import composition
+    from monitor.probing.probe_events import KafkaPublisher, ProbeEvents
+
     if not plan.publish:
         yield lambda pair, answered: None
         return

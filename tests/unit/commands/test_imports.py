@@ -9,20 +9,15 @@ import pytest
 
 HEAVY = (
     *("alembic", "jinja2", "kafka", "mako", "pandas", "pygments", "river", "scipy", "sklearn"),
-    *("starlette", "urllib3", "uvicorn"),
+    *("sqlalchemy", "starlette", "urllib3", "uvicorn", "monitor.composition", "monitor.service"),
 )
 """Each of them takes some tens of milliseconds to load, or seconds."""
-COMMANDS: dict[str, set[str]] = {
-    "audit": {"jinja2"},
-    "backtest": set(),
-    "check": set(),
-    "db": set(),
-    "db status": set(),
-    "health": set(),
-    "incident": set(),
-    "replay": set(),
-    "report": {"jinja2"},
-    "run": {"starlette", "uvicorn"},
+_NONE: frozenset[str] = frozenset()
+COMMANDS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("backtest", "check", "db", "db status", "demo", "health", "incident"), _NONE),
+    **dict.fromkeys(("ingest", "init", "render", "replay", "run", "serve"), _NONE),
+    **dict.fromkeys(("audit", "judge", "report"), frozenset({"jinja2"})),
+    **dict.fromkeys(("probe", "probe run"), frozenset({"urllib3"})),
 }
 """By command, what it loads of these."""
 PROGRAM = f"""

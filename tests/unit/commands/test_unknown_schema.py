@@ -17,7 +17,6 @@ from monitor.commands import check
 from monitor.commands.run import run_until_stopped
 from monitor.commands.starting import StopSignal
 from monitor.errors import StoreError
-from monitor.service import Parts
 from monitor.store import database
 
 ROOT = Path(__file__).parents[3]
@@ -75,9 +74,9 @@ def test_the_service_and_replay_say_so(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(StopSignal, "listen", lambda _: None)  # the signals are pytest's
-    for parts in (Parts(), Parts(serve=False), Parts(ingest=False)):
+    for parts in ({}, {"serve": False}, {"ingest": False}):
         with pytest.raises(StoreError, match=re.escape(told)):
-            run_until_stopped(SETTINGS, parts)
+            run_until_stopped(SETTINGS, None, **parts)
     lines = tmp_path / "decisions.jsonl"
     lines.touch()
     done = CliRunner().invoke(

@@ -257,16 +257,3 @@ def evidence_by_stream(fleet: PageTests) -> dict[str, Int64s]:
         for watch in group.watches.values()
         for row, stream in enumerate(watch.streams)
     }
-
-
-def test_a_state_that_counted_no_declarations_yet_keeps_its_weights() -> None:
-    """As if none had been added: what is left of the budget is for the next."""
-    first = PageTests.start(DetectorSettings([WATCHED], CODING))
-    weights = {key: weight / 3 for key, weight in first.budget.weights.items()}
-    stored = {"budget": arrays.encode({}, {"weights": weights, "later": {}, "rates": {}})}
-    again = PageTests.start(
-        DetectorSettings([WATCHED, contract(BY_A, where="b=x")], CODING), stored
-    )
-    assert weights.items() <= again.budget.weights.items()
-    assert again.budget.additions == 1
-    assert sum(again.budget.weights.values()) <= 1
