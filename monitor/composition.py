@@ -506,6 +506,11 @@ def build_ingest(
     )
 
 
+def _flush_seconds(settings: Settings) -> float:
+    """Return the seconds between two flushes: five of them a cycle, or more."""
+    return min(FLUSH_SECONDS, settings.evaluate.cycle / SECOND / 5)
+
+
 def _start(stream: StreamSettings) -> Start:
     if stream.start in ENDS:
         return Start(stream.start)

@@ -82,16 +82,24 @@ def command(path: Path, sample: str | None) -> None:
 def _asked() -> Answers:
     name = click.prompt("What does the router decide? A short name", Answers({}).name)
     owner = click.prompt("Who answers for its fairness?", Answers({}).owner)
-    text = click.prompt("Attributes with their values, such as channel=chat,email language=en,de")
+    question = "Attributes with their values, such as channel=chat,email language=en,de"
+    attributes = click.prompt(question, value_proc=_declared)
     harm = (
         "Worst: a ready reply that waits (tpr), an unready one that is served (fpr), or fewer"
         " replies served, ready or not (selection)?"
     )
     metric = click.prompt(harm, "tpr", type=click.Choice(list(_PAGE_ON)))
     brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
-    pairs = (part.partition("=") for part in text.split())
-    attributes = {attribute: values.split(",") for attribute, _, values in pairs}
     return Answers(attributes, name, owner, _PAGE_ON[metric], brokers)
+
+
+def _declared(text: str) -> dict[str, list[str]]:
+    """Return the values of each attribute in a text such as ``channel=chat,email``."""
+    pairs = [part.partition("=") for part in text.split()]
+    attributes = {attribute: values.split(",") for attribute, _, values in pairs}
+    if not all(name and all(values) for name, values in attributes.items()):
+        raise click.UsageError(f"{text} has no values for some name: write channel=chat,email")
+    return attributes
 
 
 def _from_sample(sample: str) -> Answers:

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from consumers.dead_letters import REASONS
 from monitor.clock import SystemClock
+from monitor.commands.console import console, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
     LONGEST_TOPIC,
@@ -139,10 +138,8 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
         for row in rows:
             click.echo(json.dumps(dict(zip(names, row, strict=True))))
         return
-    table = Table(*names, title=f"{len(rows)} dead letters, newest first")
-    for row in rows:
-        table.add_row(*(str(value) for value in row))
-    Console().print(table)
+    texts = [[str(value) for value in row] for row in rows]
+    console().print(plain_table(names, texts, f"{len(rows)} dead letters, newest first"))
 
 
 @click.command("new-key")

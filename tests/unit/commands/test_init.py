@@ -65,6 +65,13 @@ def test_the_harm_that_is_worst_pages(tmp_path: Path, harm: str, limit: str) -> 
     assert use_case.contract.page_on == (limit,)
 
 
+@pytest.mark.parametrize("wrong", ["channel", "channel=", "channel=chat, email"])
+def test_an_attribute_without_values_is_asked_again(tmp_path: Path, wrong: str) -> None:
+    result = init(tmp_path, answers=f"tickets\nA. Person\n{wrong}\nchannel=chat,email\n\n\n")
+    assert f"{wrong} has no values for some name" in result.output
+    assert [attribute.listed for attribute in written(tmp_path).attribute] == [("chat", "email")]
+
+
 def test_a_sample_gives_attributes_that_can_be_compared(tmp_path: Path) -> None:
     few = [{"channel": value, "tier": "a"} for value in ("chat", "email", "email")]
     names = [{"customer": f"c-{n}", "channel": "chat"} for n in range(60)]
