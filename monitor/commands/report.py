@@ -28,8 +28,7 @@ from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown,
 from monitor.reports.decision import Word, decide
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.store import newest_snapshot
+from monitor.store.evaluator.records import RecordStore, newest_snapshot
 from monitor.store.evaluator.weekly_releases import (
     all_revisions,
     find_revision,

@@ -17,6 +17,7 @@ from monitor.core.publish.release import AFTER_HORIZON, ReleasedIncident, releas
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import (
     DAY,
+    HOUR,
     SECOND,
     WEEK,
     IsoWeek,
@@ -335,12 +336,19 @@ class Evaluator:
         labels_to = memory.cohorts.frontier(
             watermark, memory.horizon, policy.completeness, policy.oldest_cohort(watermark)
         )
-        progress = progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
+        # Spans end on whole hours: until one of these hours has passed, no other span is due.
+        reached = watermark // HOUR, (watermark - policy.horizon) // HOUR, labels_to
+        progress = (
+            None
+            if reached == memory.tables_to
+            else progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
+        )
         while progress is not None:
             sums, index = sums_of(self._store), memory.dictionary.index
             steps = [calendar.step(sums, index, progress) for calendar in memory.calendars]
             changes = [change for change in steps if change is not None]
             if not changes:
+                memory.tables_to = reached
                 break
             cycle = Cycle(folded=memory.cursors, calendar=changes)
             self._store.commit(epoch, cycle, self._clock.now())

@@ -41,8 +41,9 @@ from monitor.store.codings import require_eras
 from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
+from monitor.store.evaluator.records import newest_snapshot
 from monitor.store.evaluator.span_sums import hour_sums
-from monitor.store.evaluator.store import EvaluatorStore, newest_snapshot
+from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import read_acts, read_standing
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
@@ -78,6 +79,7 @@ class Memory:
     shown: PageCauses | None = None
     moved: bool = False
     horizon: int = 0
+    tables_to: tuple[int, int, int] | None = None
 
     @classmethod
     def load(cls, store: EvaluatorStore, policy: EvaluatorPolicy) -> Memory:

@@ -65,6 +65,7 @@ class ContractInTables:
     tables: UseCaseTables
     coding: Coding
     _groups: dict[tuple[TableBasis, int | None], GroupTable] = field(default_factory=dict)
+    _in_tables: dict[GroupBy | None, GroupInTables] = field(default_factory=dict)
 
     def basis(
         self, group: GroupBy | None, kind: WindowKind, left_out: Sequence[TimeSpan] = ()
@@ -76,7 +77,7 @@ class ContractInTables:
             kind: kind of the window.
             left_out: event time of bad data; spans that touch it do not count.
         """
-        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
+        group_tables = self._group_in_tables(group)
         metrics = [m for m in self.contract.metrics if kind.labelled or not m.labelled]
         spans = (
             (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
@@ -91,7 +92,7 @@ class ContractInTables:
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
         """Return the inputs of a group-by's table for a closed week; metrics may lack tables."""
-        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
+        group_tables = self._group_in_tables(group)
         spans = (
             (metric, (week,) if group_tables.rates.has(week, metric) else ())
             for metric in self.contract.metrics
@@ -112,8 +113,7 @@ class ContractInTables:
         return self._groups[place]
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
-        group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
-        group_tables = replace(group_tables, compared=compared)
+        group_tables = replace(self._group_in_tables(basis.group), compared=compared)
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
         agreement = self._agreement(group_tables, basis.pairs)
@@ -132,6 +132,13 @@ class ContractInTables:
             decisions=rows_by_metric[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
         )
+
+    def _group_in_tables(self, group: GroupBy | None) -> GroupInTables:
+        """Return a group-by with the published tables; all windows share its sums and rates."""
+        if group not in self._in_tables:
+            made = GroupInTables.from_tables(self.contract, group, self.tables)
+            self._in_tables[group] = made
+        return self._in_tables[group]
 
     def _agreement(
         self, group_tables: GroupInTables, span: Span | None
