@@ -118,9 +118,11 @@ class ContractInTables:
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
         agreement = self._agreement(group_tables, basis.pairs)
         rows = [
-            replace(row, agreement=agreement[place] if row.rates else None)
+            row
             for place, text in enumerate(group_tables.slices)
-            if (row := _row(place, text, rows_by_metric, calibration[place])).rates
+            if (
+                row := _row(place, text, rows_by_metric, calibration[place], agreement[place])
+            ).rates
             or _is_declared(text)
         ]
         primary = self.contract.primary_metric
@@ -214,6 +216,7 @@ def _row(
     text: str,
     rows_by_metric: Mapping[Metric, MetricRows],
     calibration: tuple[CalibrationCell, ...],
+    agreement: ShownAgreement | None,
 ) -> SliceRow:
     rates = {metric: rate for metric, rows in rows_by_metric.items() if (rate := rows.rates[place])}
     completeness = [
@@ -232,6 +235,7 @@ def _row(
             if (naive := rows.as_labelled[place]) is not None
         },
         calibration=calibration if Metric.READY in rates else (),
+        agreement=agreement if rates else None,
         completeness=next((share for share in completeness if share is not None), None),
     )
 
