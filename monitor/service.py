@@ -318,19 +318,17 @@ class Service:
 
     def _publish(self, age: float) -> None:
         """Show the newest Snapshot of any process, and the progress of stream and reports."""
-        newest = own = self.evaluator.published
+        own = self.evaluator.published
         with reading(self.engine) as connection:
             stored = newest_snapshot(connection, self._seen if own is None else own[0])
             newest_event = read_newest(connection, self.settings.stream.decisions_topic)
-            report = newest_stored(connection)
-        if stored is not None:
-            newest = stored[0], decode(stored[1])
-        if newest is not None and newest[0] != self._seen:
+            self.metrics.set_report(newest_stored(connection))
+        newest = own if stored is None else (stored[0], decode(stored[1]))
+        if newest is not None and (stored is not None or newest[0] != self._seen):
             self._seen, snapshot = newest
             self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
-        self.metrics.set_report(report)
         self._report_health(newest_event or 0)
 
     def _report_health(self, newest: int) -> None:

@@ -15,13 +15,7 @@ from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.encoding import encode_after
 from monitor.core.publish.release import AFTER_HORIZON, ReleasedIncident, released_incidents
 from monitor.core.publish.snapshot import Snapshot
-from monitor.core.time import (
-    DAY,
-    HOUR,
-    SECOND,
-    WEEK,
-    IsoWeek,
-)
+from monitor.core.time import DAY, HOUR, SECOND, WEEK, IsoWeek
 from monitor.errors import FencedError
 from monitor.evaluate.detect.cohorts_in_order import log_detection
 from monitor.evaluate.detect.detection_inputs import Inputs
@@ -35,9 +29,9 @@ from monitor.evaluate.tables.calendar import progress_of, sums_of
 from monitor.ports import Clock
 from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
-from monitor.store.evaluator.stored_incidents import Acts
+from monitor.store.evaluator.stored_detection import DetectionChange
+from monitor.store.evaluator.stored_incidents import Acts, IncidentChange
 from monitor.store.evaluator.weekly_releases import find_revision
-from monitor.store.exclusions import Loss
 from monitor.store.upkeep.reported_incidents import reports_between
 
 log = logging.getLogger("slicewatch.evaluate")
@@ -53,12 +47,14 @@ class Evaluator:
 
     Attributes:
         hurried: returns True to leave waiting label cohorts to the next cycle.
+        store: the store that the evaluator reads and writes.
+        policy: settings of this evaluator.
     """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
         self.hurried: Callable[[], bool] = lambda: False
-        self._store = store
-        self._policy = policy
+        self.store = store
+        self.policy = policy
         self._clock = clock
         self._lease = policy.lease
         self._epoch: int | None = None
@@ -88,19 +84,9 @@ class Evaluator:
         return False
 
     @property
-    def store(self) -> EvaluatorStore:
-        """Return the store that the evaluator reads and writes."""
-        return self._store
-
-    @property
-    def policy(self) -> EvaluatorPolicy:
-        """Return the settings of this evaluator."""
-        return self._policy
-
-    @property
     def age(self) -> float:
         """Return the seconds since the working evaluator, here or elsewhere, began a cycle."""
-        return max(0, self._store.lease.renewed_ago(self._policy.lease)) / SECOND
+        return max(0, self.store.lease.renewed_ago(self.policy.lease)) / SECOND
 
     @property
     def coverage(self) -> float | None:
@@ -140,12 +126,12 @@ class Evaluator:
     @property
     def repeats(self) -> bool | None:
         """Return True if decisions without a unit repeat beyond chance; None if not evaluating."""
-        size = self._policy.cluster_size
+        size = self.policy.cluster_size
         return self._memory.clusters.repeats(size) if self._memory else None
 
     def release_lease(self) -> None:
         """Release the lease and drop the state, so that another evaluator may start at once."""
-        self._store.lease.release(self._policy.owner)
+        self.store.lease.release(self.policy.owner)
         self._forget()
 
     def _forget(self) -> None:
@@ -153,7 +139,7 @@ class Evaluator:
 
     def _hold_lease(self) -> int | None:
         """Take or renew the lease; return its epoch, or None while another evaluator works."""
-        epoch = self._store.lease.acquire(self._policy.owner, self._lease)
+        epoch = self.store.lease.acquire(self.policy.owner, self._lease)
         if epoch != self._epoch:
             self._forget()
             self._epoch = epoch
@@ -165,18 +151,18 @@ class Evaluator:
         Otherwise two evaluators could fence each other forever. The lease shrinks only by halves,
         so it is still long enough for the first evaluation, the longest step, after the load.
         """
-        self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
+        self._lease = max(self.policy.lease, int(4 * took * SECOND), self._lease // 2)
 
     def _step(self, epoch: int) -> bool:
         """Load the state, or fold and publish once; return whether more work may wait."""
         if self._memory is None:
-            self._memory = Memory.load(self._store, self._policy)
+            self._memory = Memory.load(self.store, self.policy)
             return True
         return self._fold_some(epoch, self._memory)
 
     def _fold_some(self, epoch: int, memory: Memory) -> bool:
         """Fold a bounded number of deltas, detect and publish; return whether more may wait."""
-        news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
+        news = self.store.deltas.news(memory.cursors, MAX_DELTAS)
         watermark, deltas = news.watermark, news.deltas
         memory.horizon = self._horizon(watermark, news.labels_read_to)
         if deltas:
@@ -184,7 +170,9 @@ class Evaluator:
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
         if not behind:
-            memory.publisher.lost = self._lost(news.losses)
+            memory.publisher.lost = LostSpans.from_losses(
+                news.losses, self.store.decisions_topic, self.policy.lateness, self.policy.horizon
+            )
             memory.publisher.excluded = news.excluded
             self._apply_acts(epoch, memory, news.acts)
             self._compare(epoch, memory, watermark)
@@ -194,17 +182,13 @@ class Evaluator:
                 memory.detection.plan_ahead()
         return behind
 
-    def _lost(self, losses: Sequence[Loss]) -> LostSpans:
-        policy, topic = self._policy, self._store.decisions_topic
-        return LostSpans.from_losses(losses, topic, policy.lateness, policy.horizon)
-
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Return the microseconds that a label is waited for: more while label shards lag.
 
         The lag counts from half of the horizon on: otherwise a back-fill that reads
         decisions first would pass over their labels.
         """
-        horizon = self._policy.horizon
+        horizon = self.policy.horizon
         if watermark is None or read_to is None:
             return horizon
         lag = watermark - read_to
@@ -215,12 +199,16 @@ class Evaluator:
         memory.incidents.now = self._clock.now()
         memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
-        if ended is None:
-            return
-        cycle = Cycle(folded=memory.cursors, incidents=ended[0], detection=ended[1])
-        self._store.commit(epoch, cycle, self._clock.now())
-        log_detection(ended[1])
-        log_incidents(ended[0])
+        if ended is not None:
+            self._commit_findings(epoch, memory, *ended)
+
+    def _commit_findings(
+        self, epoch: int, memory: Memory, incidents: IncidentChange, detection: DetectionChange
+    ) -> None:
+        cycle = Cycle(folded=memory.cursors, incidents=incidents, detection=detection)
+        self.store.commit(epoch, cycle, self._clock.now())
+        log_detection(detection)
+        log_incidents(incidents)
         memory.moved = True
 
     def _compare(self, epoch: int, memory: Memory, watermark: int | None) -> None:
@@ -228,7 +216,7 @@ class Evaluator:
         change = memory.probes.advance(watermark)
         if change is not None:
             cycle = Cycle(folded=memory.cursors, probes=change)
-            self._store.commit(epoch, cycle, self._clock.now())
+            self.store.commit(epoch, cycle, self._clock.now())
             memory.probes.log_changes()
 
     def _detect(self, epoch: int, memory: Memory, watermark: int | None) -> bool:
@@ -236,7 +224,7 @@ class Evaluator:
         if watermark is None:
             return False
         inputs = Inputs(
-            self._store.cohorts,
+            self.store.cohorts,
             memory.dictionary.index,
             memory.publisher.excluded,
             memory.clusters,
@@ -246,17 +234,13 @@ class Evaluator:
         if change is None:
             return False
         incidents = memory.incidents.follow(change, inputs, before)
-        cycle = Cycle(folded=memory.cursors, detection=change, incidents=incidents)
-        self._store.commit(epoch, cycle, self._clock.now())
-        log_detection(change)
-        log_incidents(incidents)
-        memory.moved = True
+        self._commit_findings(epoch, memory, incidents, change)
         return True
 
     def _fold(
         self, epoch: int, memory: Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> None:
-        increments = memory.apply_deltas(deltas, watermark, self._policy.horizon)
+        increments = memory.apply_deltas(deltas, watermark, self.policy.horizon)
         cursors = {delta.shard: delta.seq for delta in deltas}
         cycle = Cycle(
             folded=memory.cursors,
@@ -265,7 +249,7 @@ class Evaluator:
             probes=memory.probes.take(deltas),
             clusters=memory.clusters.take(deltas),
         )
-        self._store.commit(epoch, cycle, self._clock.now())
+        self.store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
 
     def _publish(
@@ -291,7 +275,7 @@ class Evaluator:
             snapshot=snapshot if before is None or encoded.body != before.body else None,
             body=encoded.body,
         )
-        number = self._store.commit(epoch, cycle, self._clock.now())
+        number = self.store.commit(epoch, cycle, self._clock.now())
         if number is not None:
             memory.incidents.note_snapshot(number)
             memory.stored = number, snapshot
@@ -302,7 +286,7 @@ class Evaluator:
 
     def _release_weeks(self, epoch: int, memory: Memory, snapshot: Snapshot) -> None:
         """Store the Releases of closed weeks that have changed; runs once a day of event time."""
-        store, now = self._store, self._clock.now()
+        store, now = self.store, self._clock.now()
 
         def incidents(week: IsoWeek) -> tuple[ReleasedIncident, ...]:
             return released_incidents(
@@ -332,26 +316,24 @@ class Evaluator:
 
         Everything up to the watermark is folded, so each span is complete.
         """
-        policy, has_made_tables = self._policy, False
+        policy, has_made_tables = self.policy, False
         labels_to = memory.cohorts.frontier(
             watermark, memory.horizon, policy.completeness, policy.oldest_cohort(watermark)
         )
         # Spans end on whole hours: until one of these hours has passed, no other span is due.
         reached = watermark // HOUR, (watermark - policy.horizon) // HOUR, labels_to
-        progress = (
-            None
-            if reached == memory.tables_to
-            else progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
+        progress = reached != memory.tables_to and progress_of(
+            self.store, watermark, labels_to, policy.horizon, policy.aggregates
         )
-        while progress is not None:
-            sums, index = sums_of(self._store), memory.dictionary.index
+        while progress:
+            sums, index = sums_of(self.store), memory.dictionary.index
             steps = [calendar.step(sums, index, progress) for calendar in memory.calendars]
             changes = [change for change in steps if change is not None]
             if not changes:
                 memory.tables_to = reached
                 break
             cycle = Cycle(folded=memory.cursors, calendar=changes)
-            self._store.commit(epoch, cycle, self._clock.now())
+            self.store.commit(epoch, cycle, self._clock.now())
             memory.published.add(changes, memory.calendars)
             has_made_tables = True
         if has_made_tables:

@@ -10,14 +10,7 @@ import numpy as np
 from monitor.core.counts.cells import PaneCounts
 from monitor.core.publish.encoding import Encoded
 from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode
-from monitor.core.time import (
-    WEEK,
-    Grain,
-    TimeSpan,
-    pane_of,
-    pane_start,
-    standard_offset,
-)
+from monitor.core.time import WEEK, Grain, TimeSpan, pane_of, pane_start, standard_offset
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
@@ -138,6 +131,7 @@ class Memory:
         self, deltas: Sequence[StoredDelta], watermark: int | None, horizon: int
     ) -> list[PaneCounts]:
         """Add deltas to the cohorts; return their increments to hour, day and week panes."""
+        kept = horizon + HOURS_KEPT_AFTER_HORIZON
         panes = np.concatenate([delta.payload.panes for delta in deltas])
         cells = np.concatenate([delta.payload.cells for delta in deltas])
         values = np.concatenate([delta.payload.values for delta in deltas])
@@ -150,18 +144,10 @@ class Memory:
         )
         increments: list[PaneCounts] = []
         for grain in _GRAINS:
-            is_kept = pane_starts >= _oldest_kept(grain, watermark, horizon)
+            # A back-fill brings years that only days and weeks keep.
+            oldest = FIRST if watermark is None or grain is not Grain.HOUR else watermark - kept
+            is_kept = pane_starts >= oldest
             increments += split_panes(
                 grain, pane_of(pane_starts[is_kept], grain), cells[is_kept], values[is_kept]
             )
         return increments
-
-
-def _oldest_kept(grain: Grain, watermark: int | None, horizon: int) -> int:
-    """Return the first instant whose panes of a grain are kept (microseconds).
-
-    A back-fill brings years that only weeks keep.
-    """
-    if watermark is None or grain is not Grain.HOUR:
-        return FIRST
-    return watermark - horizon - HOURS_KEPT_AFTER_HORIZON

@@ -117,19 +117,13 @@ class ContractInTables:
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
         agreement = self._agreement(group_tables, basis.pairs)
-        rows = [
-            row
-            for place, text in enumerate(group_tables.slices)
-            if (
-                row := _row(place, text, rows_by_metric, calibration[place], agreement[place])
-            ).rates
-            or _is_declared(text)
-        ]
+        columns = enumerate(zip(group_tables.slices, calibration, agreement, strict=True))
+        rows = [_row(place, rows_by_metric, *column) for place, column in columns]
         primary = self.contract.primary_metric
         labelled = rows_by_metric.get(primary if primary.labelled else Metric.TPR)
         return GroupTable(
             group_by="" if basis.group is None else basis.group.name,
-            rows=tuple(rows),
+            rows=tuple(row for row in rows if row.rates or _is_declared(row.slice)),
             spreads=tuple(_spreads(rows_by_metric)) if basis.group is not None else (),
             decisions=rows_by_metric[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
@@ -138,8 +132,7 @@ class ContractInTables:
     def _group_in_tables(self, group: GroupBy | None) -> GroupInTables:
         """Return a group-by with the published tables; all windows share its sums and rates."""
         if group not in self._in_tables:
-            made = GroupInTables.from_tables(self.contract, group, self.tables)
-            self._in_tables[group] = made
+            self._in_tables[group] = GroupInTables.from_tables(self.contract, group, self.tables)
         return self._in_tables[group]
 
     def _agreement(
@@ -213,8 +206,8 @@ def _without(spans: tuple[Span, ...], left_out: Sequence[TimeSpan]) -> tuple[Spa
 
 def _row(
     place: int,
-    text: str,
     rows_by_metric: Mapping[Metric, MetricRows],
+    text: str,
     calibration: tuple[CalibrationCell, ...],
     agreement: ShownAgreement | None,
 ) -> SliceRow:

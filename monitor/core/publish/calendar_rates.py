@@ -225,9 +225,7 @@ class GroupRates:
     _estimates: dict[tuple[tuple[Span, ...], Metric], RateEstimate] = field(default_factory=dict)
     _rates: dict[tuple[tuple[Span, ...], Metric, float], ShownRate] = field(default_factory=dict)
     _sums: dict[tuple[Measure, tuple[Span, ...]], Counted] = field(default_factory=dict)
-    _spans: dict[tuple[str, tuple[Measure, ...], int], tuple[Span, ...]] = field(
-        default_factory=dict
-    )
+    _spans: dict[tuple[object, ...], tuple[Span, ...]] = field(default_factory=dict)
 
     def _bands(self, measure: Measure) -> Mapping[Span, Bands]:
         return self.tables.bands(measure, self.rows)

@@ -173,14 +173,13 @@ class Layout:
             [[12, 3], [5, 1], [7, 2], [7, 2], [5, 1]]
         """
         whole = np.concatenate([counts, counts.sum(axis=1, keepdims=True)], axis=1)
-        # An atom is in one slice of each group-by: no need to compare it with all rows.
-        slices = np.array([self._slices_with(atom) for atom in atoms], np.int64)
         sums = np.zeros((len(self._numbers), *whole.shape[1:]), np.int64)
-        for numbers in slices.T:
+        # An atom is in one slice of each group-by: no need to compare it with all rows.
+        for numbers in np.array([self._slices_with(atom) for atom in atoms], np.int64).T:
             np.add.at(sums, numbers, whole)
-        row_slices, bands, is_complement = self._coordinates
+        row_slices, bands, complement = self._coordinates
         rows = sums[row_slices, np.minimum(bands, counts.shape[1] - 1)]
-        rows[is_complement] = whole[:, -1].sum(axis=0) - rows[is_complement]
+        rows[complement > 0] = whole[:, -1].sum(axis=0) - rows[complement > 0]
         return np.asarray(rows)
 
     def _slices_with(self, atom: str) -> tuple[int, ...]:
@@ -205,13 +204,12 @@ class Layout:
         return [*dict.fromkeys(tuple(parse_atom(name)) for name in self._numbers)]
 
     @cached_property
-    def _coordinates(self) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-        """Number of each row's slice, its band (-1: all), and whether it is a complement."""
-        return (
-            np.array([self._numbers[row.slice_name] for row in self.rows], np.int64),
-            np.array([-1 if row.band is None else row.band for row in self.rows], np.int64),
-            np.array([row.complement for row in self.rows], bool),
-        )
+    def _coordinates(self) -> Int64s:
+        """Slice number, band (-1: all) and whether it is a complement, of each row; (3, rows)."""
+        bands = (-1 if row.band is None else row.band for row in self.rows)
+        rows = zip(self.rows, bands, strict=True)
+        places = [(self._numbers[row.slice_name], band, row.complement) for row, band in rows]
+        return np.array(places, np.int64).T
 
 
 def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:

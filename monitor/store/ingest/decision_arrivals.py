@@ -26,10 +26,7 @@ _COLUMNS = decision_arrival.c
 _SUMS = ", ".join(f"SUM({name})" for name in SLOT_COLUMNS)
 _SLOTS = f"SELECT hour, {_SUMS} FROM decision_arrival WHERE topic = :topic AND hour"
 _HOURS_SINCE = f"{_SLOTS} >= :hour GROUP BY hour"
-_NEWEST_HOUR = (
-    f"{_SLOTS} = (SELECT MAX(hour) FROM decision_arrival WHERE topic = :topic AND hour <= :hour)"
-    " GROUP BY hour"
-)
+_NEWEST_HOUR = f"{_SLOTS} <= :hour GROUP BY hour ORDER BY hour DESC LIMIT 1"
 
 
 def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int, int]) -> None:
