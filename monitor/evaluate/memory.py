@@ -82,7 +82,6 @@ class Memory:
         dictionary = CellDictionary(store.cells)
         detection = DetectionState.load(read(read_detection), policy.detection)
         stored = read(newest_snapshot)
-        shown = decode(stored[1]) if stored else None
         open_incidents, acts = read(read_standing), read(read_acts)
         book = IncidentBook.load(open_incidents, acts, detection.crossings.standing.values())
         incidents = Incidents(detection, policy.eras, book)
@@ -104,13 +103,12 @@ class Memory:
         calendars = [Calendar(store, contract, coding, offset) for contract in contracts]
         watermark = store.deltas.watermark()
         since = FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
-        published = PublishedCalendar.load(store, calendars, since, since)
         memory = cls(
             cursors=store.deltas.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
             calendars=calendars,
-            published=published,
+            published=PublishedCalendar.load(store, calendars, since, since),
             publisher=publisher,
             detection=detection,
             incidents=incidents,
@@ -118,7 +116,7 @@ class Memory:
             clusters=ClusterDays(read(read_cluster_days)),
             weeks=Weeks(contracts, coding, policy.horizon, policy.timezone),
             encoded=Encoded(stored[1]) if stored else None,
-            stored=(stored[0], shown) if stored and shown else None,
+            stored=(stored[0], decode(stored[1])) if stored else None,
         )
         first = FIRST if watermark is None else policy.oldest_cohort(watermark)
         hours, cells, *labels = store.cohorts.labels(first)
