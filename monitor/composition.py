@@ -38,7 +38,8 @@ from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, HOUR, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
-from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
+from monitor.evaluate.evaluator import Evaluator
+from monitor.evaluate.policy import EvaluatorPolicy
 from monitor.id_key import BEGINNING, IdKey
 from monitor.ports import Clock, RecordSource
 from monitor.records import Shard, Start

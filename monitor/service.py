@@ -30,7 +30,7 @@ from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store.bias_score_rows import read_bias_scores
 from monitor.store.database import reading
-from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.records import RecordStore, newest_snapshot
 from monitor.store.evaluator.weekly_releases import newest_stored
 from monitor.store.shard_rows import read_newest
 from monitor.store.upkeep import retention
@@ -303,7 +303,6 @@ class Service:
         try:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
-            self._report_progress()
             self._judge_health()
             self._show_bias_scores()
             if working:
@@ -323,28 +322,19 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
-        """Publish the newest Snapshot, confirmed ``age`` seconds ago, to the exporter."""
-        newest = self._unseen_snapshot()
-        if newest is not None:
+        """Show the newest Snapshot of any process, and the progress of stream and reports."""
+        own = self.evaluator.published
+        with reading(self.engine) as connection:
+            stored = newest_snapshot(connection, self._seen if own is None else own[0])
+            newest_event = read_newest(connection, self.settings.stream.decisions_topic)
+            self.metrics.set_report(newest_stored(connection))
+        newest = own if stored is None else (stored[0], decode(stored[1]))
+        if newest is not None and (stored is not None or newest[0] != self._seen):
             self._seen, snapshot = newest
             self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
-
-    def _unseen_snapshot(self) -> tuple[int, Snapshot] | None:
-        """Return (number, Snapshot) of the newest of any process; None if it is already shown."""
-        own = self.evaluator.published
-        stored = self._records.newest_snapshot(self._seen if own is None else own[0])
-        if stored is not None:
-            return stored[0], decode(stored[1])
-        return own if own is not None and own[0] != self._seen else None
-
-    def _report_progress(self) -> None:
-        """Set metrics of the stream's progress and of the newest weekly report."""
-        with reading(self.engine) as connection:
-            newest = read_newest(connection, self.settings.stream.decisions_topic)
-            self.metrics.set_report(newest_stored(connection))
-        self._report_health(newest or 0)
+        self._report_health(newest_event or 0)
 
     def _report_health(self, newest: int) -> None:
         """Set metrics of labels and clusters, and of the watermark's lag behind ``newest`` (us)."""

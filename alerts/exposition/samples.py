@@ -30,12 +30,12 @@ class Samples:
 
     def __init__(self) -> None:
         """Create an empty collection."""
-        self._values: defaultdict[Family, dict[str, float]] = defaultdict(dict)
+        self._lines: defaultdict[Family, dict[str, str]] = defaultdict(dict)
 
     def add(self, family: Family, labels: str, value: float | None) -> None:
         """Set a sample by its label text; withheld (None) and non-finite numbers stay absent."""
         if value is not None and math.isfinite(value):
-            self._values[family][labels] = float(value)
+            self._lines[family][labels] = f"{family.name}{labels} {float(value)!r}\n"
 
     def put(self, family: Family, value: float | None, *labels: str) -> None:
         """Set a sample by the values of all labels of its family; None stays absent."""
@@ -60,12 +60,10 @@ class Samples:
 
     def blocks(self) -> Blocks:
         """Return all samples as lines, by family."""
-        return {family: _block(family.name, values) for family, values in self._values.items()}
-
-
-def _block(name: str, values: Mapping[str, float]) -> Block:
-    lines = [f"{name}{labels} {value!r}\n" for labels, value in values.items()]
-    return Block(len(lines), "".join(lines))
+        return {
+            family: Block(len(lines), "".join(lines.values()))
+            for family, lines in self._lines.items()
+        }
 
 
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:

@@ -232,7 +232,7 @@ def _find_report(
         SlicewatchError: there is no such revision; the message says why.
     """
     from monitor.store.database import reading
-    from monitor.store.evaluator.store import newest_snapshot
+    from monitor.store.evaluator.records import newest_snapshot
     from monitor.store.evaluator.weekly_releases import find_revision, stored_report, stored_weeks
 
     with reading(engine) as connection:

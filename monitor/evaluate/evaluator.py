@@ -9,147 +9,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 
-import numpy as np
-import sqlalchemy as sa
-
-from monitor.core.contract import Contract
-from monitor.core.counts.cells import PaneCounts
 from monitor.core.counts.clusters import rounded_up
-from monitor.core.counts.coding import CodingHistory
-from monitor.core.probes.rounds import DeclaredSet
-from monitor.core.publish.encoding import Encoded, encode_after
+from monitor.core.publish.encoding import encode_after
 from monitor.core.publish.release import AFTER_HORIZON, ReleasedIncident, released_incidents
-from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode
-from monitor.core.time import (
-    DAY,
-    SECOND,
-    UTC_ZONE,
-    WEEK,
-    Grain,
-    IsoWeek,
-    TimeSpan,
-    WindowKind,
-    pane_of,
-    pane_start,
-    standard_offset,
-)
+from monitor.core.publish.snapshot import Snapshot
+from monitor.core.time import DAY, HOUR, SECOND, WEEK, IsoWeek
 from monitor.errors import FencedError
-from monitor.evaluate.clusters import ClusterDays
-from monitor.evaluate.cohorts import CohortColumns, Cohorts
-from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
+from monitor.evaluate.detect.cohorts_in_order import log_detection
 from monitor.evaluate.detect.detection_inputs import Inputs
-from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.incidents.book import IncidentBook, log_incidents
-from monitor.evaluate.incidents.incidents import Incidents
-from monitor.evaluate.panes import split_panes
-from monitor.evaluate.probes import ProbeSets
-from monitor.evaluate.publish.label_faults import LabelFaults
+from monitor.evaluate.incidents.book import log_incidents
+from monitor.evaluate.memory import Memory
+from monitor.evaluate.policy import EvaluatorPolicy
 from monitor.evaluate.publish.losses import LostSpans
-from monitor.evaluate.publish.published_calendar import PublishedCalendar
-from monitor.evaluate.publish.published_findings import PublishedFindings
-from monitor.evaluate.publish.publisher import Published, Publisher
-from monitor.evaluate.publish.request_faults import RequestFaults
-from monitor.evaluate.publish.version_changes import VersionChanges
-from monitor.evaluate.publish.weeks import Weeks, WeekSources
-from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
+from monitor.evaluate.publish.publisher import Published
+from monitor.evaluate.publish.weeks import WeekSources
+from monitor.evaluate.tables.calendar import progress_of, sums_of
 from monitor.ports import Clock
-from monitor.records import Shard
-from monitor.store.codings import require_eras
 from monitor.store.deltas import StoredDelta
-from monitor.store.evaluator.cluster_days import read_cluster_days
-from monitor.store.evaluator.probe_sets import read_probe_sets
-from monitor.store.evaluator.span_sums import hour_sums
-from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
-from monitor.store.evaluator.stored_detection import read_detection
-from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_detection import DetectionChange
+from monitor.store.evaluator.stored_incidents import Acts, IncidentChange
 from monitor.store.evaluator.weekly_releases import find_revision
-from monitor.store.exclusions import Loss, excluded_spans
 from monitor.store.upkeep.reported_incidents import reports_between
-from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
 log = logging.getLogger("slicewatch.evaluate")
 
 MAX_DELTAS = 200
 """Limit on deltas folded in one transaction; it bounds the memory for catching up."""
 
-_FIRST = -(1 << 62)
 _LONG = 10_000 * DAY  # longer than any history
-_LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatorPolicy:
-    """Settings of the evaluator: lease, waiting times, coding, contracts and probe sets.
-
-    Attributes:
-        owner: name of this evaluator, for the lease.
-        lease: microseconds; extended when a step takes longer.
-        horizon: microseconds after which a label is not waited for.
-        lateness: microseconds that events may arrive out of order.
-        completeness: share of requested labels that makes a cohort mature.
-        eras: how decisions were coded, by event time.
-        contracts: contracts with their windows.
-        live: whether consumed hours may page; hours loaded in bulk never do.
-        cluster_size: largest number of decisions that depend on each other.
-        probes: declared probe sets.
-        timezone: time zone in which weeks begin.
-        aggregates: microseconds that counts of days are kept.
-    """
-
-    owner: str
-    lease: int
-    horizon: int
-    lateness: int
-    completeness: Fraction
-    eras: CodingHistory
-    contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
-    live: bool = True
-    cluster_size: int = 1
-    probes: Sequence[DeclaredSet] = ()
-    timezone: str = UTC_ZONE
-    aggregates: int = 400 * DAY
-
-    @property
-    def detection(self) -> DetectionPolicy:
-        """Return the settings that detection needs, with the newest coding."""
-        return DetectionPolicy(
-            contracts=[contract for contract, _ in self.contracts],
-            coding=self.eras.newest,
-            completeness=self.completeness,
-            live=self.live,
-            cluster_size=self.cluster_size,
-        )
-
-
-_PageCauses = tuple[
-    LostSpans, tuple[TimeSpan, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]
-]
-"""Causes that change pages without new counts: losses, exclusions, incidents, probes."""
-
-
-@dataclass(slots=True)
-class _Memory:
-    """State that the evaluator keeps between cycles; equal to the stored state."""
-
-    cursors: dict[Shard, int]
-    dictionary: CellDictionary
-    cohorts: Cohorts
-    calendars: list[Calendar]
-    published: PublishedCalendar
-    publisher: Publisher
-    detection: DetectionState
-    incidents: Incidents
-    probes: ProbeSets
-    clusters: ClusterDays
-    weeks: Weeks
-    encoded: Encoded | None = None
-    stored: tuple[int, Snapshot] | None = None
-    shown: _PageCauses | None = None
-    moved: bool = False
-    horizon: int = 0
 
 
 class Evaluator:
@@ -157,16 +47,18 @@ class Evaluator:
 
     Attributes:
         hurried: returns True to leave waiting label cohorts to the next cycle.
+        store: the store that the evaluator reads and writes.
+        policy: settings of this evaluator.
     """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
         self.hurried: Callable[[], bool] = lambda: False
-        self._store = store
-        self._policy = policy
+        self.store = store
+        self.policy = policy
         self._clock = clock
         self._lease = policy.lease
         self._epoch: int | None = None
-        self._memory: _Memory | None = None
+        self._memory: Memory | None = None
 
     def cycle(self) -> bool:
         """Fold new deltas, detect and publish; return False while another evaluator works.
@@ -192,19 +84,9 @@ class Evaluator:
         return False
 
     @property
-    def store(self) -> EvaluatorStore:
-        """Return the store that the evaluator reads and writes."""
-        return self._store
-
-    @property
-    def policy(self) -> EvaluatorPolicy:
-        """Return the settings of this evaluator."""
-        return self._policy
-
-    @property
     def age(self) -> float:
         """Return the seconds since the working evaluator, here or elsewhere, began a cycle."""
-        return max(0, self._store.lease.renewed_ago(self._policy.lease)) / SECOND
+        return max(0, self.store.lease.renewed_ago(self.policy.lease)) / SECOND
 
     @property
     def coverage(self) -> float | None:
@@ -244,12 +126,12 @@ class Evaluator:
     @property
     def repeats(self) -> bool | None:
         """Return True if decisions without a unit repeat beyond chance; None if not evaluating."""
-        size = self._policy.cluster_size
+        size = self.policy.cluster_size
         return self._memory.clusters.repeats(size) if self._memory else None
 
     def release_lease(self) -> None:
         """Release the lease and drop the state, so that another evaluator may start at once."""
-        self._store.lease.release(self._policy.owner)
+        self.store.lease.release(self.policy.owner)
         self._forget()
 
     def _forget(self) -> None:
@@ -257,7 +139,7 @@ class Evaluator:
 
     def _hold_lease(self) -> int | None:
         """Take or renew the lease; return its epoch, or None while another evaluator works."""
-        epoch = self._store.lease.acquire(self._policy.owner, self._lease)
+        epoch = self.store.lease.acquire(self.policy.owner, self._lease)
         if epoch != self._epoch:
             self._forget()
             self._epoch = epoch
@@ -269,18 +151,18 @@ class Evaluator:
         Otherwise two evaluators could fence each other forever. The lease shrinks only by halves,
         so it is still long enough for the first evaluation, the longest step, after the load.
         """
-        self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
+        self._lease = max(self.policy.lease, int(4 * took * SECOND), self._lease // 2)
 
     def _step(self, epoch: int) -> bool:
         """Load the state, or fold and publish once; return whether more work may wait."""
         if self._memory is None:
-            self._memory = self._load()
+            self._memory = Memory.load(self.store, self.policy)
             return True
         return self._fold_some(epoch, self._memory)
 
-    def _fold_some(self, epoch: int, memory: _Memory) -> bool:
+    def _fold_some(self, epoch: int, memory: Memory) -> bool:
         """Fold a bounded number of deltas, detect and publish; return whether more may wait."""
-        news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
+        news = self.store.deltas.news(memory.cursors, MAX_DELTAS)
         watermark, deltas = news.watermark, news.deltas
         memory.horizon = self._horizon(watermark, news.labels_read_to)
         if deltas:
@@ -288,9 +170,11 @@ class Evaluator:
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
         if not behind:
-            memory.publisher.lost = self._lost(news.losses)
-            memory.publisher.excluded, acts = self._store.read(_read_declared)
-            self._apply_acts(epoch, memory, acts)
+            memory.publisher.lost = LostSpans.from_losses(
+                news.losses, self.store.decisions_topic, self.policy.lateness, self.policy.horizon
+            )
+            memory.publisher.excluded = news.excluded
+            self._apply_acts(epoch, memory, news.acts)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             published = self._publish(epoch, memory, watermark, caught_up=not behind)
@@ -298,49 +182,49 @@ class Evaluator:
                 memory.detection.plan_ahead()
         return behind
 
-    def _lost(self, losses: Sequence[Loss]) -> LostSpans:
-        policy, topic = self._policy, self._store.decisions_topic
-        return LostSpans.from_losses(losses, topic, policy.lateness, policy.horizon)
-
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Return the microseconds that a label is waited for: more while label shards lag.
 
         The lag counts from half of the horizon on: otherwise a back-fill that reads
         decisions first would pass over their labels.
         """
-        horizon = self._policy.horizon
+        horizon = self.policy.horizon
         if watermark is None or read_to is None:
             return horizon
         lag = watermark - read_to
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
-    def _apply_acts(self, epoch: int, memory: _Memory, acts: Acts) -> None:
+    def _apply_acts(self, epoch: int, memory: Memory, acts: Acts) -> None:
         """End the incidents that people closed; commit and log the changes."""
         memory.incidents.now = self._clock.now()
         memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
-        if ended is None:
-            return
-        cycle = Cycle(folded=memory.cursors, incidents=ended[0], detection=ended[1])
-        self._store.commit(epoch, cycle, self._clock.now())
-        log_detection(ended[1])
-        log_incidents(ended[0])
+        if ended is not None:
+            self._commit_findings(epoch, memory, *ended)
+
+    def _commit_findings(
+        self, epoch: int, memory: Memory, incidents: IncidentChange, detection: DetectionChange
+    ) -> None:
+        cycle = Cycle(folded=memory.cursors, incidents=incidents, detection=detection)
+        self.store.commit(epoch, cycle, self._clock.now())
+        log_detection(detection)
+        log_incidents(incidents)
         memory.moved = True
 
-    def _compare(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
+    def _compare(self, epoch: int, memory: Memory, watermark: int | None) -> None:
         """Compare the probes that are due at the watermark; commit and log the changes."""
         change = memory.probes.advance(watermark)
         if change is not None:
             cycle = Cycle(folded=memory.cursors, probes=change)
-            self._store.commit(epoch, cycle, self._clock.now())
+            self.store.commit(epoch, cycle, self._clock.now())
             memory.probes.log_changes()
 
-    def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
+    def _detect(self, epoch: int, memory: Memory, watermark: int | None) -> bool:
         """Feed due hours to the detectors, commit the changes; return whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(
-            self._store.cohorts,
+            self.store.cohorts,
             memory.dictionary.index,
             memory.publisher.excluded,
             memory.clusters,
@@ -350,17 +234,13 @@ class Evaluator:
         if change is None:
             return False
         incidents = memory.incidents.follow(change, inputs, before)
-        cycle = Cycle(folded=memory.cursors, detection=change, incidents=incidents)
-        self._store.commit(epoch, cycle, self._clock.now())
-        log_detection(change)
-        log_incidents(incidents)
-        memory.moved = True
+        self._commit_findings(epoch, memory, incidents, change)
         return True
 
     def _fold(
-        self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
+        self, epoch: int, memory: Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> None:
-        increments = self._apply_deltas(memory, deltas, watermark)
+        increments = memory.apply_deltas(deltas, watermark, self.policy.horizon)
         cursors = {delta.shard: delta.seq for delta in deltas}
         cycle = Cycle(
             folded=memory.cursors,
@@ -369,11 +249,11 @@ class Evaluator:
             probes=memory.probes.take(deltas),
             clusters=memory.clusters.take(deltas),
         )
-        self._store.commit(epoch, cycle, self._clock.now())
+        self.store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
 
     def _publish(
-        self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool
+        self, epoch: int, memory: Memory, watermark: int | None, *, caught_up: bool
     ) -> bool:
         """Make due tables, store a changed Snapshot; return False if nothing was due.
 
@@ -395,7 +275,7 @@ class Evaluator:
             snapshot=snapshot if before is None or encoded.body != before.body else None,
             body=encoded.body,
         )
-        number = self._store.commit(epoch, cycle, self._clock.now())
+        number = self.store.commit(epoch, cycle, self._clock.now())
         if number is not None:
             memory.incidents.note_snapshot(number)
             memory.stored = number, snapshot
@@ -404,9 +284,9 @@ class Evaluator:
             self._release_weeks(epoch, memory, snapshot)
         return True
 
-    def _release_weeks(self, epoch: int, memory: _Memory, snapshot: Snapshot) -> None:
+    def _release_weeks(self, epoch: int, memory: Memory, snapshot: Snapshot) -> None:
         """Store the Releases of closed weeks that have changed; runs once a day of event time."""
-        store, now = self._store, self._clock.now()
+        store, now = self.store, self._clock.now()
 
         def incidents(week: IsoWeek) -> tuple[ReleasedIncident, ...]:
             return released_incidents(
@@ -431,122 +311,34 @@ class Evaluator:
                 "a week is released", extra={"week": revision.week, "revision": revision.number}
             )
 
-    def _make_tables(self, epoch: int, memory: _Memory, watermark: int) -> bool:
+    def _make_tables(self, epoch: int, memory: Memory, watermark: int) -> bool:
         """Make and store the tables of all closed spans; return whether there were any.
 
         Everything up to the watermark is folded, so each span is complete.
         """
-        policy, has_made_tables = self._policy, False
+        policy, has_made_tables = self.policy, False
         labels_to = memory.cohorts.frontier(
-            watermark, memory.horizon, policy.completeness, self._oldest_cohort(watermark)
+            watermark, memory.horizon, policy.completeness, policy.oldest_cohort(watermark)
         )
-        progress = progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
-        while progress is not None:
-            sums, index = sums_of(self._store), memory.dictionary.index
+        # Spans end on whole hours: until one of these hours has passed, no other span is due.
+        reached = watermark // HOUR, (watermark - policy.horizon) // HOUR, labels_to
+        progress = reached != memory.tables_to and progress_of(
+            self.store, watermark, labels_to, policy.horizon, policy.aggregates
+        )
+        while progress:
+            sums, index = sums_of(self.store), memory.dictionary.index
             steps = [calendar.step(sums, index, progress) for calendar in memory.calendars]
             changes = [change for change in steps if change is not None]
             if not changes:
+                memory.tables_to = reached
                 break
             cycle = Cycle(folded=memory.cursors, calendar=changes)
-            self._store.commit(epoch, cycle, self._clock.now())
+            self.store.commit(epoch, cycle, self._clock.now())
             memory.published.add(changes, memory.calendars)
             has_made_tables = True
         if has_made_tables:
             memory.published.forget(watermark - policy.horizon - AFTER_HORIZON - WEEK)
-        oldest = self._oldest_cohort(watermark - (memory.horizon - policy.horizon))
+        oldest = policy.oldest_cohort(watermark - (memory.horizon - policy.horizon))
         memory.cohorts.forget(oldest)
         memory.clusters.forget(oldest)
         return has_made_tables
-
-    def _load(self) -> _Memory:
-        policy = self._policy
-        self._store.read(require_eras, policy.eras)
-        dictionary = CellDictionary(self._store.cells)
-        read = self._store.read
-        detection = DetectionState.load(read(read_detection), policy.detection)
-        stored = read(newest_snapshot)
-        shown = decode(stored[1]) if stored else None
-        open_incidents, acts = read(read_standing), read(read_acts)
-        book = IncidentBook.load(open_incidents, acts, detection.crossings.standing.values())
-        incidents = Incidents(detection, policy.eras, book)
-        coding, contracts = policy.eras.newest, [contract for contract, _ in policy.contracts]
-        publisher = Publisher(
-            policy.contracts,
-            coding,
-            PublishedFindings(detection),
-            RequestFaults(detection),
-            LabelFaults(detection),
-            incidents,
-            VersionChanges(
-                lambda start, end: read(hour_sums, start, end),
-                lambda: dictionary.index,
-                detection.advice.changed_at,
-            ),
-        )
-        offset = standard_offset(policy.timezone)
-        calendars = [Calendar(self._store, contract, coding, offset) for contract in contracts]
-        watermark = self._store.deltas.watermark()
-        since = _FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
-        published = PublishedCalendar.load(self._store, calendars, since, since)
-        memory = _Memory(
-            cursors=self._store.deltas.cursors(),
-            dictionary=dictionary,
-            cohorts=Cohorts(),
-            calendars=calendars,
-            published=published,
-            publisher=publisher,
-            detection=detection,
-            incidents=incidents,
-            probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
-            clusters=ClusterDays(read(read_cluster_days)),
-            weeks=Weeks(contracts, coding, policy.horizon, policy.timezone),
-            encoded=Encoded(stored[1]) if stored else None,
-            stored=(stored[0], shown) if stored and shown else None,
-        )
-        first = _FIRST if watermark is None else self._oldest_cohort(watermark)
-        hours, cells, *labels = self._store.cohorts.labels(first)
-        dictionary.learn(cells)
-        memory.cohorts.add(hours, dictionary.strata(cells), CohortColumns(*labels))
-        memory.cohorts.forget(first)
-        return memory
-
-    def _oldest_cohort(self, watermark: int) -> int:
-        """Return the first hour (pane index) whose label cohort is kept at a watermark."""
-        back = self._policy.horizon + min(self._policy.horizon, 7 * DAY)
-        return pane_of(watermark - back, Grain.HOUR)
-
-    def _apply_deltas(
-        self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
-    ) -> list[PaneCounts]:
-        """Add deltas to the cohorts; return their increments to hour, day and week panes."""
-        panes = np.concatenate([delta.payload.panes for delta in deltas])
-        cells = np.concatenate([delta.payload.cells for delta in deltas])
-        values = np.concatenate([delta.payload.values for delta in deltas])
-        memory.dictionary.learn(cells)
-        pane_starts = pane_start(panes, Grain.MINUTES5)
-        memory.cohorts.add(
-            pane_of(pane_starts, Grain.HOUR),
-            memory.dictionary.strata(cells),
-            CohortColumns.from_counters(values),
-        )
-        increments: list[PaneCounts] = []
-        for grain in _LABEL_GRAINS:
-            is_kept = pane_starts >= self._oldest_kept(grain, watermark)
-            increments += split_panes(
-                grain, pane_of(pane_starts[is_kept], grain), cells[is_kept], values[is_kept]
-            )
-        return increments
-
-    def _oldest_kept(self, grain: Grain, watermark: int | None) -> int:
-        """Return the first instant whose panes of a grain are kept (microseconds).
-
-        A back-fill brings years that only weeks keep.
-        """
-        if watermark is None or grain is not Grain.HOUR:
-            return _FIRST
-        return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
-
-
-def _read_declared(connection: sa.Connection) -> tuple[tuple[TimeSpan, ...], Acts]:
-    """Return what people declared: spans of bad data, and acts by id of the incident."""
-    return excluded_spans(connection), read_acts(connection)

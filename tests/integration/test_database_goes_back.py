@@ -22,6 +22,7 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.time import SECOND
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
+from monitor.evaluate.memory import Memory
 from monitor.service import Parts, Service
 from monitor.store.evaluator import lease as fencing
 from monitor.store.evaluator.store import EvaluatorStore
@@ -196,15 +197,15 @@ def _away() -> bool:
     raise StoreError("away")
 
 
-@pytest.mark.parametrize("slow", ["_load", "_make_tables"])
+@pytest.mark.parametrize(("owner", "slow"), [(Memory, "load"), (Evaluator, "_make_tables")])
 def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, slow: str
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, owner: type, slow: str
 ) -> None:
     """At the worst moment: whenever one has worked for a while, the other one takes over."""
     monkeypatch.setattr(fencing, "database_now", lambda _: pipeline.clock.now())
     send(pipeline, "chat", "ab")
     evaluator, other = pipeline.evaluator(), EvaluatorStore(pipeline.engine, DECISIONS)
-    real, lease = getattr(evaluator, slow), pipeline.settings.evaluate.lease
+    real, lease = getattr(owner, slow), pipeline.settings.evaluate.lease
 
     def take_long(*arguments: Any) -> Any:
         done = real(*arguments)
@@ -212,7 +213,7 @@ def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
         other.lease.acquire("other", lease)
         return done
 
-    monkeypatch.setattr(evaluator, slow, take_long)
+    monkeypatch.setattr(owner, slow, take_long)
     assert not evaluator.cycle()
     pipeline.clock.seconds += lease / SECOND + 1  # the other one took as long
     assert evaluator.cycle()

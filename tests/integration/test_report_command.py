@@ -23,7 +23,7 @@ from weekly import LIMITATION, WEEK, revisions, weekly_store
 from monitor.core.publish.release import encode
 from monitor.core.publish.snapshot import decode
 from monitor.reports.frames import weekly
-from monitor.store.evaluator.store import newest_snapshot
+from monitor.store.evaluator.records import newest_snapshot
 
 
 @dataclass

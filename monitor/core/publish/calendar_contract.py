@@ -65,6 +65,7 @@ class ContractInTables:
     tables: UseCaseTables
     coding: Coding
     _groups: dict[tuple[TableBasis, int | None], GroupTable] = field(default_factory=dict)
+    _in_tables: dict[GroupBy | None, GroupInTables] = field(default_factory=dict)
 
     def basis(
         self, group: GroupBy | None, kind: WindowKind, left_out: Sequence[TimeSpan] = ()
@@ -76,7 +77,7 @@ class ContractInTables:
             kind: kind of the window.
             left_out: event time of bad data; spans that touch it do not count.
         """
-        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
+        group_tables = self._group_in_tables(group)
         metrics = [m for m in self.contract.metrics if kind.labelled or not m.labelled]
         spans = (
             (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
@@ -91,7 +92,7 @@ class ContractInTables:
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
         """Return the inputs of a group-by's table for a closed week; metrics may lack tables."""
-        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
+        group_tables = self._group_in_tables(group)
         spans = (
             (metric, (week,) if group_tables.rates.has(week, metric) else ())
             for metric in self.contract.metrics
@@ -113,26 +114,27 @@ class ContractInTables:
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
         """Return a group-by's table: rows that have rates or are declared, and their spreads."""
-        group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
-        group_tables = replace(group_tables, compared=compared)
+        group_tables = replace(self._group_in_tables(basis.group), compared=compared)
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
         agreement = self._agreement(group_tables, basis.pairs)
-        rows = [
-            replace(row, agreement=agreement[place] if row.rates else None)
-            for place, text in enumerate(group_tables.slices)
-            if (row := _row(place, text, rows_by_metric, calibration[place])).rates
-            or _is_declared(text)
-        ]
+        columns = enumerate(zip(group_tables.slices, calibration, agreement, strict=True))
+        rows = [_row(place, rows_by_metric, *column) for place, column in columns]
         primary = self.contract.primary
         labelled = rows_by_metric.get(primary if primary.labelled else Metric.TPR)
         return GroupTable(
             group_by="" if basis.group is None else basis.group.name,
-            rows=tuple(rows),
+            rows=tuple(row for row in rows if row.rates or _is_declared(row.slice)),
             spreads=tuple(_spreads(rows_by_metric)) if basis.group is not None else (),
             decisions=rows_by_metric[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
         )
+
+    def _group_in_tables(self, group: GroupBy | None) -> GroupInTables:
+        """Return a group-by with the published tables; all windows share its sums and rates."""
+        if group not in self._in_tables:
+            self._in_tables[group] = GroupInTables.from_tables(self.contract, group, self.tables)
+        return self._in_tables[group]
 
     def _agreement(
         self, group_tables: GroupInTables, span: Span | None
@@ -205,9 +207,10 @@ def _without(spans: tuple[Span, ...], left_out: Sequence[TimeSpan]) -> tuple[Spa
 
 def _row(
     place: int,
-    text: str,
     rows_by_metric: Mapping[Metric, MetricRows],
+    text: str,
     calibration: tuple[CalibrationCell, ...],
+    agreement: ShownAgreement | None,
 ) -> SliceRow:
     """Return a slice's row from the rows of all metrics at its place."""
     rates = {metric: rate for metric, rows in rows_by_metric.items() if (rate := rows.rates[place])}
@@ -227,6 +230,7 @@ def _row(
             if (naive := rows.as_labelled[place]) is not None
         },
         calibration=calibration if Metric.READY in rates else (),
+        agreement=agreement if rates else None,
         completeness=next((share for share in completeness if share is not None), None),
     )
 

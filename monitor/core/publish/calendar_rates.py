@@ -226,6 +226,7 @@ class GroupRates:
     _estimates: dict[tuple[tuple[Span, ...], Metric], RateEstimate] = field(default_factory=dict)
     _rates: dict[tuple[tuple[Span, ...], Metric, float], ShownRate] = field(default_factory=dict)
     _sums: dict[tuple[Measure, tuple[Span, ...]], Counted] = field(default_factory=dict)
+    _spans: dict[tuple[object, ...], tuple[Span, ...]] = field(default_factory=dict)
 
     def _bands(self, measure: Measure) -> Mapping[Span, Bands]:
         return self.tables.bands(measure, self.rows)
@@ -246,7 +247,12 @@ class GroupRates:
 
     def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
         """Return the spans of a window for a metric, oldest first; empty before any closes."""
-        measures = _LABELS_OF[metric]
+        place = window, _LABELS_OF[metric], k
+        if place not in self._spans:  # metrics of the same label tables have the same spans
+            self._spans[place] = self._chosen(*place)
+        return self._spans[place]
+
+    def _chosen(self, window: str, measures: tuple[Measure, ...], k: int) -> tuple[Span, ...]:
         if not measures:
             return chosen_spans(window, self._bands(Measure.DECISIONS))
         sizes = self.tables.label_sizes(measures, self.rows, k)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -236,10 +237,14 @@ class GroupInTables:
         self, limit_of: Callable[[Limits], Fraction | None]
     ) -> Iterator[tuple[Fraction, Bools]]:
         """Yield each distinct limit of the slices, with a mask of the slices that have it."""
-        name = "" if self.group is None else self.group.name
-        limits = [limit_of(self.contract.limits_of(name, text)) for text in self.slices]
+        limits = [limit_of(own) for own in self._limits]
         for limit in sorted({limit for limit in limits if limit is not None}):
             yield limit, np.array([slice_limit == limit for slice_limit in limits], bool)
+
+    @cached_property
+    def _limits(self) -> list[Limits]:
+        name = "" if self.group is None else self.group.name
+        return [self.contract.limits_of(name, text) for text in self.slices]
 
     def _level_verdicts(self, rate: Rates, metric: Metric, enough: Bools) -> list[Verdict | None]:
         """Return the verdict on each slice's rate against its level; None without a level."""
@@ -296,20 +301,15 @@ def _rounded_columns(
     values: Floats, lowers: Floats, uppers: Floats, *, exact: bool
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
     """Return points and bounds in thousandths, bounds outward, or exact numbers; None for NaN."""
+    if not exact:
+        values, lowers = np.rint(values * _DECIMALS) / _DECIMALS, _rounded_down(lowers)
+        uppers = _rounded_up(uppers)
+    return _listed(values), _listed(lowers), _listed(uppers)
 
-    def listed(numbers: Floats, rounding: Callable[[float], float]) -> _Numbers:
-        return [
-            None
-            if math.isnan(number)
-            else (number if exact else rounding(number * _DECIMALS) / _DECIMALS)
-            for number in numbers.tolist()
-        ]
 
-    return (
-        listed(values, round),
-        listed(lowers, lambda number: math.floor(number + _NEARLY)),
-        listed(uppers, lambda number: math.ceil(number - _NEARLY)),
-    )
+def _listed(numbers: Floats) -> _Numbers:
+    # Adding 0 turns -0.0, which would be written with its sign, into 0.0.
+    return [None if math.isnan(number) else number for number in (numbers + 0.0).tolist()]
 
 
 def _rounded_outward(gaps: GapColumns) -> GapColumns:

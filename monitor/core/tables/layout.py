@@ -160,26 +160,57 @@ class Layout:
         """Return True for each row that a table may show, shape (rows,)."""
         return np.array([i not in self.undeclared for i in range(len(self.rows))], bool)
 
-    def members(self, atoms: Sequence[str]) -> Int64s:
-        """Return 1 where a row contains an atom and 0 elsewhere, shape (rows, atoms).
-
-        ``members @ counts`` are the counts of the rows, from those of the atoms, shape
-        (atoms, parts). A score band has the atoms of its slice.
+    def count(self, atoms: Sequence[str], counts: Int64s) -> Int64s:
+        """Return the counts of the rows, shape (rows, ...), from those of the atoms.
 
         Args:
             atoms: canonical texts; each has a declared value for every attribute.
+            counts: shape (atoms, score bands, ...); rows without a band add up all of them. Of
+                counts with one band, each score band of a slice has them all.
 
         Example:
             >>> layout = Layout.for_group_bys({"tier": ("a", "b")}, [("tier",)], complements=True)
-            >>> (layout.members(["tier=a", "tier=b"]) @ np.array([[5, 1], [7, 2]])).tolist()
+            >>> layout.count(["tier=a", "tier=b"], np.array([[[5, 1]], [[7, 2]]])).tolist()
             [[12, 3], [5, 1], [7, 2], [7, 2], [5, 1]]
         """
-        have = [set(parse_atom(atom).items()) for atom in atoms]
-        inside = np.array(
-            [[parse_atom(row.slice_name).items() <= pairs for pairs in have] for row in self.rows]
-        )
-        flipped = inside ^ np.array([[row.complement] for row in self.rows])
-        return np.asarray(flipped.astype(np.int64))
+        whole = np.concatenate([counts, counts.sum(axis=1, keepdims=True)], axis=1)
+        sums = np.zeros((len(self._numbers), *whole.shape[1:]), np.int64)
+        # An atom is in one slice of each group-by: no need to compare it with all rows.
+        for numbers in np.array([self._slices_with(atom) for atom in atoms], np.int64).T:
+            np.add.at(sums, numbers, whole)
+        row_slices, bands, complement = self._coordinates
+        rows = sums[row_slices, np.minimum(bands, counts.shape[1] - 1)]
+        rows[complement > 0] = whole[:, -1].sum(axis=0) - rows[complement > 0]
+        return np.asarray(rows)
+
+    def _slices_with(self, atom: str) -> tuple[int, ...]:
+        """Return the number of the slice with this atom in each group-by."""
+        if atom not in self._slices_by_atom:
+            values = parse_atom(atom)
+            texts = (atom_text({name: values[name] for name in names}) for names in self._group_bys)
+            self._slices_by_atom[atom] = tuple(self._numbers[text] for text in texts)
+        return self._slices_by_atom[atom]
+
+    @cached_property
+    def _slices_by_atom(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        names = dict.fromkeys(row.slice_name for row in self.rows)
+        return {name: number for number, name in enumerate(names)}
+
+    @cached_property
+    def _group_bys(self) -> Sequence[GroupBy]:
+        return [*dict.fromkeys(tuple(parse_atom(name)) for name in self._numbers)]
+
+    @cached_property
+    def _coordinates(self) -> Int64s:
+        """Slice number, band (-1: all) and whether it is a complement, of each row; (3, rows)."""
+        bands = (-1 if row.band is None else row.band for row in self.rows)
+        rows = zip(self.rows, bands, strict=True)
+        places = [(self._numbers[row.slice_name], band, row.complement) for row, band in rows]
+        return np.array(places, np.int64).T
 
 
 def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:

@@ -28,7 +28,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -245,24 +245,22 @@ class RateEstimate:
         )
 
 
-def _rates_under(share: Share, assumed: Sequence[Floats]) -> list[Floats]:
-    """Return one array of rates (rows,) per array of assumed counts (counts, rows)."""
-    rates = share(np.concatenate(assumed, axis=1), 0).value
-    return np.split(rates, len(assumed))
+def _rates_under(share: Share, *assumed: Floats) -> Floats:
+    """Return rates, shape (arrays, cases, rows), for arrays of shape (cases, counts, rows)."""
+    rates = share(np.concatenate(np.concatenate(assumed), axis=1), 0).value
+    return rates.reshape(len(assumed), *assumed[0].shape[::2])
 
 
 def _band_variance(share: Share, counts: Counted) -> Floats:
     """Return V_b per row, shape (rows,): the variance that the bands' width adds to the rate."""
-    spread = np.sqrt(counts.variance)
-    assumed = []
-    for row in np.flatnonzero(spread.any(axis=1)):
-        step = np.zeros_like(spread)
-        step[row] = np.minimum(spread[row], counts.middle[row])
-        assumed += [counts.middle + step, counts.middle - step]
-    if not assumed:
+    spread, middle = np.sqrt(counts.variance), counts.middle
+    wide = np.flatnonzero(spread.any(axis=1))
+    if not len(wide):
         return np.zeros(counts.low.shape[1])
-    rates = np.array(_rates_under(share, assumed))
-    total: Floats = (np.nan_to_num((rates[::2] - rates[1::2]) / 2) ** 2).sum(axis=0)
+    steps = np.zeros((len(wide), *spread.shape))
+    steps[np.arange(len(wide)), wide] = np.minimum(spread[wide], middle[wide])
+    up, down = _rates_under(share, middle + steps, middle - steps)
+    total: Floats = (np.nan_to_num((up - down) / 2) ** 2).sum(axis=0)
     return total
 
 
@@ -279,13 +277,12 @@ def _discounted(evidence: Evidence, variance: Floats) -> Evidence:
 
 def _evidence_at_ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:
     """Return the evidence at the band ends that lower the rate, and at those that raise it."""
-    assumed = []
-    for row in range(len(counts.low)):
-        up, down = counts.middle.copy(), counts.middle.copy()
-        up[row], down[row] = counts.high[row], counts.low[row]
-        assumed += [up, down]
-    rates = np.array(_rates_under(share, assumed))
-    falls = rates[::2] < rates[1::2]
+    each = np.arange(len(counts.low))
+    up = np.repeat(counts.middle[None], len(each), axis=0)
+    down = up.copy()
+    up[each, each], down[each, each] = counts.high, counts.low
+    rising, falling = _rates_under(share, up, down)
+    falls = rising < falling
     raising = np.where(falls, counts.low, counts.high).astype(np.float64)
     lowering = np.where(falls, counts.high, counts.low).astype(np.float64)
     return share(lowering, 0), share(raising, 1)

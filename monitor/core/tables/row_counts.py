@@ -6,17 +6,14 @@ import enum
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_strata
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.tables.layout import Layout
 from monitor.core.tables.settings import Part, TableSettings
 from monitor.core.tables.spans import SpanKind
 
 _COUNTED = [Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED]
 _PAIRS = [Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART]
-_ALL_BANDS = -1
 
 
 class Column(enum.IntEnum):
@@ -57,7 +54,6 @@ class RowCounter:
     def __init__(self, settings: TableSettings, audit_rates: Sequence[float]) -> None:
         self._settings = settings
         self._rates = audit_rates
-        self._members: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
         self._texts: dict[int, str | None] = {}
 
     def parts_in_use(self, counts: Counts, index: CellIndex) -> frozenset[Part]:
@@ -84,7 +80,8 @@ class RowCounter:
         # Labels may be folded a moment before their decisions, or corrections before labels.
         decisions, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
         columns = (decisions, ready, (labelled - ready).clip(0), revised)
-        return self._row_counts(np.stack(columns), texts, settings.layout_of(kind))
+        rows = settings.layout_of(kind).count(texts, np.stack(columns).transpose(3, 1, 0, 2))
+        return rows.swapaxes(0, 1)
 
     def count_pairs(self, counts: Counts, index: CellIndex) -> Int64s:
         """Return decisions with two labels in all rows without score bands, shape (rows, 3).
@@ -96,8 +93,7 @@ class RowCounter:
         reviewed = [self._part(code).audit_rate is not None for code in codes.tolist()]
         # Of two increments the one that takes back may be counted first.
         pairs = by_stratum[np.array(reviewed, bool)].sum(axis=0).clip(0)
-        members = np.array([self._column(text, layout) for text in texts])
-        return np.asarray(members.reshape(len(texts), len(layout.rows)).T @ pairs, np.int64)
+        return layout.count(texts, pairs[:, None])
 
     def _counts_by_atom(
         self, counts: Counts, index: CellIndex, columns: Sequence[Counter] = _COUNTED
@@ -109,31 +105,13 @@ class RowCounter:
             self._texts[atom] = self._settings.placed(index.atom_texts[atom])
         sent = [self._texts[atom] for atom in atoms.tolist()]
         texts = sorted({text for text in sent if text is not None})
-        slots = np.array([-1 if text is None else texts.index(text) for text in sent], np.int64)
+        place = {text: number for number, text in enumerate(texts)}
+        slots = np.array([-1 if text is None else place[text] for text in sent], np.int64)
         inside = (slots[atom_of] >= 0) & ~decode_strata(index.strata[places]).probe
         codes, code_of = np.unique(index.strata[places][inside], return_inverse=True)
         table = np.zeros((len(codes), len(texts), len(columns)), np.int64)
         np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, columns])
         return texts, codes, table
-
-    def _row_counts(self, table: Int64s, texts: Sequence[str], layout: Layout) -> Int64s:
-        """Return row counts (counters, rows, parts) from (counters, bands, parts, atoms)."""
-        rows = layout.rows
-        columns = [self._column(text, layout) for text in texts]
-        members = np.stack(columns) if columns else np.zeros((0, len(rows)))
-        counted = np.zeros((len(table), table.shape[2], len(rows)), np.int64)
-        of_band = np.array([_ALL_BANDS if row.band is None else row.band for row in rows])
-        for band in np.unique(of_band).tolist():
-            atoms = table.sum(axis=1) if band == _ALL_BANDS else table[:, band]
-            counted[:, :, of_band == band] = atoms.astype(np.float64) @ members[:, of_band == band]
-        return counted.swapaxes(1, 2)
-
-    def _column(self, text: str, layout: Layout) -> npt.NDArray[np.float64]:
-        """Return 1 for the rows that an atom is counted in, 0 for others; computed once."""
-        key = text, len(layout.rows)
-        if key not in self._members:
-            self._members[key] = layout.members([text])[:, 0].astype(np.float64)
-        return self._members[key]
 
     def _part(self, code: int) -> Part:
         """Return the part of a stratum code, whether or not the settings have it."""

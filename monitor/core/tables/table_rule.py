@@ -13,8 +13,8 @@ Example:
     >>> from monitor.core.tables.spans import Span, SpanKind
     >>> from monitor.core.tables.layout import Layout
     >>> layout = Layout.for_group_bys({"tier": ("a", "b", "c")}, [("tier",)])
-    >>> counts = np.array([[21, 40], [21, 60], [10, 50]])
-    >>> rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ counts
+    >>> counts = np.array([[[21, 40]], [[21, 60]], [[10, 50]]])
+    >>> rows = layout.count(["tier=a", "tier=b", "tier=c"], counts)
     >>> frame = Frame(Span(SpanKind.DAY, 0), layout, ("auto", "review"))
     >>> (table,) = publish([Draft(frame, Measure.DECISIONS, rows)], [], 11)
     >>> for row, low, high in zip(layout.rows, table.bands.low.tolist(), table.bands.high.tolist()):

@@ -65,8 +65,8 @@ def chosen_spans(
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
-        for span in run:
-            wanted = wanted & ~silent.get(span, np.zeros_like(wanted))
+        for span in silent.keys() & run:
+            wanted = wanted & ~silent[span]
         if (rows[0] >= wanted).all() and (_relative_width(run, tables)[wanted] <= _WIDEST).all():
             return run
     return closed[-1]
@@ -101,7 +101,7 @@ def _from_first_shown(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tu
 
 def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
     """Return the mask of rows that show their counts in every span of a run."""
-    return np.asarray(np.all([tables[s].detail == Detail.COUNTS for s in run], axis=0))
+    return np.asarray((np.array([tables[s].detail for s in run]) == Detail.COUNTS).all(axis=0))
 
 
 def _relative_width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Floats:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sqlalchemy as sa
 
+from monitor.core.time import TimeSpan
 from monitor.errors import FencedError
 from monitor.records import Shard
 from monitor.shard_status import ShardStatus
@@ -15,7 +16,8 @@ from monitor.store import bulk
 from monitor.store.database import reading
 from monitor.store.deltas import StoredDelta, decode
 from monitor.store.evaluator.lease import ROLE
-from monitor.store.exclusions import Loss, read_losses
+from monitor.store.evaluator.stored_incidents import Acts, read_acts
+from monitor.store.exclusions import Loss, excluded_spans, read_losses
 from monitor.store.schema import delta, fold_cursor
 from monitor.store.shard_rows import behind_of, list_statuses, read_watermark, watermark_of
 
@@ -42,12 +44,16 @@ class News:
         labels_read_to: event time of the slowest awaited label shard; None if none is awaited.
         losses: gaps of event time that the shards skipped.
         deltas: deltas to fold, in order within each shard.
+        excluded: event time of data that people declared bad.
+        acts: what people did to incidents.
     """
 
     watermark: int | None
     labels_read_to: int | None
     losses: tuple[Loss, ...]
     deltas: list[StoredDelta]
+    excluded: tuple[TimeSpan, ...]
+    acts: Acts
 
 
 class Deltas:
@@ -68,7 +74,7 @@ class Deltas:
             return _read_after(connection, list_statuses(connection), cursors, limit)
 
     def news(self, folded: Mapping[Shard, int], limit: int) -> News:
-        """Return at most ``limit`` deltas beyond the folded ones, with watermark and losses.
+        """Return at most ``limit`` deltas beyond the folded ones, and all else that a cycle reads.
 
         Raises:
             FencedError: the store has other folded deltas than the evaluator knows.
@@ -79,7 +85,9 @@ class Deltas:
             losses, statuses = read_losses(connection), list_statuses(connection)
             # Deltas are read after the watermarks, so they contain all that these promise.
             deltas = _read_after(connection, statuses, folded, limit)
-        return News(watermark_of(statuses, topic), behind_of(statuses, topic), losses, deltas)
+            excluded, acts = excluded_spans(connection), read_acts(connection)
+        watermark, read_to = watermark_of(statuses, topic), behind_of(statuses, topic)
+        return News(watermark, read_to, losses, deltas, excluded, acts)
 
     def watermark(self) -> int | None:
         """Return the event time up to which decisions are complete; None while unknown."""

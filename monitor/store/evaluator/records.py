@@ -87,13 +87,9 @@ class RecordStore:
             return [ContractRecord(*row) for row in connection.execute(query)]
 
     def newest_snapshot(self, seen: int = 0) -> tuple[int, bytes] | None:
-        """Return id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.
-
-        A database that has gone back in time has an older Snapshot than was seen.
-        """
+        """Return what :func:`newest_snapshot` does, in a transaction of its own."""
         with reading(self._engine) as connection:
-            row = connection.execute(_NEWEST, {"seen": seen}).one_or_none()
-        return None if row is None else (row.id, bytes(row.body))
+            return newest_snapshot(connection, seen)
 
     def snapshot_at(self, number: int) -> bytes | None:
         """Return the bytes of a Snapshot by its number; None where it does not exist."""
@@ -132,6 +128,15 @@ class RecordStore:
             )
             for row in rows
         ]
+
+
+def newest_snapshot(connection: sa.Connection, seen: int = 0) -> tuple[int, bytes] | None:
+    """Return id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.
+
+    A database that has gone back in time has an older Snapshot than was seen.
+    """
+    row = connection.execute(_NEWEST, {"seen": seen}).one_or_none()
+    return None if row is None else (row.id, bytes(row.body))
 
 
 def _changed(contract: ContractRecord) -> str:

@@ -140,14 +140,6 @@ class EvaluatorStore:
         return shown if (last_epoch, last_number) == (epoch, number) else None
 
 
-def newest_snapshot(connection: sa.Connection) -> tuple[int, bytes] | None:
-    """Return number and bytes of the newest stored Snapshot; None without any."""
-    row = connection.execute(
-        sa.text("SELECT id, body FROM snapshot ORDER BY id DESC LIMIT 1")
-    ).one_or_none()
-    return None if row is None else (row.id, bytes(row.body))
-
-
 def _store_snapshot(
     connection: sa.Connection, watermark: int | None, body: bytes, stored_at: int
 ) -> int:

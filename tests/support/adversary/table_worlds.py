@@ -101,7 +101,9 @@ class TableWorld:
         """Which atoms the rows of a span consist of, shape (rows, atoms)."""
         layout = self.layout(span)
         if id(layout) not in self._members:
-            self._members[id(layout)] = layout.members(self.atoms)
+            self._members[id(layout)] = layout.count(
+                self.atoms, np.eye(len(self.atoms), dtype=np.int64)[:, None]
+            )
         return self._members[id(layout)]
 
     @cached_property

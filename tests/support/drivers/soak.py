@@ -35,7 +35,7 @@ from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, to_micros
 from monitor.demo import traffic, world
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.world import STEP, Synthetic, Truth, World
-from monitor.evaluate import evaluator
+from monitor.evaluate import memory
 from monitor.evaluate.publish import published_calendar
 from monitor.evaluate.tables import calendar
 from monitor.records import Shard
@@ -71,7 +71,7 @@ def short_terms(events_per_message: int) -> Iterator[None]:
         (calendar_tables, "FINE_KEPT_AFTER_HORIZON", 6 * HOUR),
         (calendar, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (retention, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
-        (evaluator, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
+        (memory, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (join, "WAIT", HOUR),
         (world, "REVIEW_HOURS", 0.25),
         (world, "REVIEW_MOST", 1.0),

@@ -66,11 +66,12 @@ EVEN: World = {
 def tables_of(world: World, k: int, spans: tuple[Span, ...] = (DAY,)) -> UseCaseTables:
     """The tables of spans that all have the same counts."""
     layout = Layout.for_group_bys({"channel": sorted(world)}, [("channel",)], complements=True)
-    members = layout.members([atom_text({"channel": name}) for name in sorted(world)])
+    atoms = [atom_text({"channel": name}) for name in sorted(world)]
     tables: dict[Measure, dict[Span, Table]] = {}
     for span, measure in product(spans, (Measure.DECISIONS, Measure.READY, Measure.NOT_READY)):
         parts = PARTS if measure is Measure.DECISIONS else PARTS[:2]
-        counts = members @ np.array([world[name].measures[measure] for name in sorted(world)])
+        sent = np.array([world[name].measures[measure] for name in sorted(world)])
+        counts = layout.count(atoms, sent[:, None])
         frame = Frame(span, layout, tuple(part.name for part in parts))
         (table,) = publish([Draft(frame, measure, counts)], [], k)
         tables.setdefault(measure, {})[span] = table

@@ -88,7 +88,8 @@ def tier(values: int) -> Layout:
 
 
 def members(values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return tier(values).members([f"tier=v{i}" for i in range(values)])
+    atoms = [f"tier=v{i}" for i in range(values)]
+    return tier(values).count(atoms, np.eye(values, dtype=np.int64)[:, None])
 
 
 TABLES = {
@@ -140,7 +141,8 @@ def test_an_older_table_is_protected_by_the_newer_one() -> None:
 
 def test_a_complement_is_shown_only_where_its_slice_is() -> None:
     layout = Layout.for_group_bys({"tier": ("a", "b", "c")}, [("tier",)], complements=True)
-    rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ np.array([[50, 40], [3, 2], [70, 80]])
+    counts = np.array([[[50, 40]], [[3, 2]], [[70, 80]]])
+    rows = layout.count(["tier=a", "tier=b", "tier=c"], counts)
     (table,) = publish([decisions(layout, rows)], [], K)
     detail = dict(zip(layout.rows, table.bands.detail.tolist(), strict=True))
     assert detail[Row("tier=b")] == HIDDEN
@@ -153,7 +155,7 @@ def test_rows_that_nobody_declared_are_never_shown() -> None:
     layout = Layout.for_group_bys(values, [("a", "b"), ("b", "c")])
     assert sorted(str(layout.rows[i]) for i in layout.undeclared) == ["b=x", "b=y"]
     atoms = [f"a={a},b={b},c={c}" for a in "xy" for b in "xy" for c in "xy"]
-    (table,) = publish([decisions(layout, layout.members(atoms) @ np.full((8, 2), 90))], [], K)
+    (table,) = publish([decisions(layout, layout.count(atoms, np.full((8, 1, 2), 90)))], [], K)
     assert set(np.flatnonzero(table.bands.detail == HIDDEN).tolist()) == layout.undeclared
 
 
