@@ -26,12 +26,12 @@ from common import VERSIONS, Report, settings_at
 # isort: split
 import msgspec
 import numpy as np
+from memory_source import MemoryBroker, MemorySource
 from results import keep
 from soak import SoakClock
 
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.clock import SystemClock
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import DAY, HOUR, MINUTE, to_micros

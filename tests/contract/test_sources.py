@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 from brokers import Broker
+from memory_source import MemoryBroker, MemorySource
 
 from consumers.sources.event_log import EventLog
 from consumers.sources.file_source import FileSource
@@ -20,7 +21,6 @@ from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.librdkafka_source import RdkafkaSource
 from consumers.sources.log_source import LogSource
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.clock import SystemClock
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import RecordSource

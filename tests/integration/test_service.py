@@ -15,10 +15,10 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker
 from free_ports import free_port
+from memory_source import MemoryBroker, MemorySource
 from pipeline import ManualClock, settings_with
 from running import Running
 
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.service import Parts, Service

@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 from histories import START, Event, Histories, shuffled
+from memory_source import MemorySource
 from monitoring import eventually
 from pipeline import (
     DECISIONS,
@@ -35,7 +36,6 @@ from pipeline import (
 from signed_probes import changed
 
 from consumers.ingest import Ingest
-from consumers.sources.memory_source import MemorySource
 from monitor import composition
 from monitor.cli import cli
 from monitor.commands import check

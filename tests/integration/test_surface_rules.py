@@ -12,11 +12,11 @@ from typing import Any
 
 import lesson
 import pytest
+from memory_source import MemoryBroker, MemorySource
 from pipeline import SETTINGS, ManualClock, settings_with
 from surface_checks import Page, broken, changed, read_page, rule_of
 
 from alerts.exposition.catalogue import CATALOGUE
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.core.privacy.rules import PrivacyRule
 from monitor.records import Shard
 from monitor.service import Service

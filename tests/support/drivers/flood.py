@@ -20,11 +20,11 @@ sys.path += [str(Path(__file__).parents[1] / room) for room in ("worlds", "oracl
 
 import lesson
 import psutil
+from memory_source import MemoryBroker, MemorySource
 from pipeline import SETTINGS, ManualClock, settings_with
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from consumers import ingest
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.records import Shard
 from monitor.service import Service
 from monitor.shard_status import ShardStatus

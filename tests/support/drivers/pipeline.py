@@ -22,12 +22,12 @@ import msgspec
 import numpy.typing as npt
 import signed_probes
 import sqlalchemy as sa
+from memory_source import MemoryBroker, MemorySource
 from migrated import bring_to_head, migrated_file
 from stored import check_tables
 
 from consumers.collaborators import Store
 from consumers.ingest import Ingest
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.records import Shard

@@ -27,9 +27,9 @@ from typing import Any
 from unittest.mock import patch
 
 import psutil
+from memory_source import MemoryBroker, MemorySource
 from soak_samples import Sample, growing, header, row
 
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.core.tables.spans import SpanKind
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, to_micros
 from monitor.demo import traffic, world

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -34,7 +34,7 @@ from monitor.core.tables.closed_span import ClosedSpan
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.row_counts import RowCounter
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
-from monitor.core.tables.spans import Span, SpanKind, closed_spans
+from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.demo.demo_run import demo_settings
 from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
@@ -74,8 +74,8 @@ class History:
         """What the service would publish now."""
         watermark, frontier = self.synthetic.now // HOUR * HOUR, self._frontier() * HOUR
         for kind in (SpanKind.HOUR, SpanKind.DAY):
-            self._close(closed_spans(kind, frontier - DAY, watermark), Measure.DECISIONS)
-            self._close(closed_spans(kind, frontier - DAY, frontier), Measure.READY)
+            self._close(_closed_spans(kind, frontier - DAY, watermark), Measure.DECISIONS)
+            self._close(_closed_spans(kind, frontier - DAY, frontier), Measure.READY)
         seen = ContractInTables(CONTRACT, self._tables, CODING)
         table = seen.table([window_table(seen, WINDOWS[CONTRACT.window])])
         return Snapshot(watermark, frontier, (table,))
@@ -170,3 +170,11 @@ def demo_report() -> WeeklyReport:
     named = replace(table, windows=(replace(window, window=WEEK.name),))
     made = Release(WEEK.name, WEEK.start, WEEK.end, (named,))
     return report_of(made, report_facts(SETTINGS))
+
+
+def _closed_spans(kind: SpanKind, since: int, until: int) -> Iterator[Span]:
+    """Yield a kind's spans, from the one that contains ``since`` to the last within ``until``."""
+    span = Span.containing(since, kind, 0)
+    while span.end <= until:
+        yield span
+        span = Span(kind, span.index + 1, span.offset)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_source import MemoryBroker, MemorySource, Ownership
 
-from consumers.sources.memory_source import MemoryBroker, MemorySource, Ownership
 from monitor.errors import DataLossError, MissingTopicError, SourceError
 from monitor.records import Shard, Start
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 from avro_events import PLAIN, decision, framed, written
+from memory_source import MemoryBroker, MemorySource
 
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
-from consumers.sources.memory_source import MemoryBroker, MemorySource
 from consumers.wire import AvroMessages, SchemaGate, WriterSchemas
 from consumers.wire.registry import Written
 from consumers.wire.schemas import (

@@ -1,9 +1,9 @@
 """Broker in memory (topics with partitions, consumer groups), and the source that reads it.
 
-It ships with the product and passes the contract tests of the real broker's source, so tests of the
-ingest loop can rely on it. The broker is harsher than a real one in one
-way: a shard's new owner may read at once, before the old one has heard of it. The source never
-waits. Not thread-safe: broker and sources belong to one thread.
+It passes the contract tests of the real broker's source, so tests of the ingest loop can rely on
+it. The broker is harsher than a real one in one way: a shard's new owner may read at once, before
+the old one has heard of it. The source never waits. Not thread-safe: broker and sources belong to
+one thread.
 """
 
 from __future__ import annotations
