@@ -112,7 +112,7 @@ def incidents(report: WeeklyReport) -> Section:
         )
         for incident in report.release.incidents
     )
-    columns = "incident|contract|rate|slice|since|state|kind|outcome|resolved"
+    columns = "incident|contract|metric|slice|since|state|kind|outcome|resolved"
     return Section((), titled(table(columns, rows)))
 
 

@@ -174,4 +174,4 @@ def _breaches(release: Release) -> Requirement:
     ]
     if not not_closed:
         return Requirement(name, Finding.MET, "Every incident of the week is closed.")
-    return Requirement(name, Finding.BROKEN, f"Not closed: {_some(not_closed)}.")
+    return Requirement(name, Finding.BROKEN, f"Breach not closed: {_some(not_closed)}.")

@@ -122,7 +122,7 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
         yield f"{more} more rows are in the annex, none of them worse."
     for contract, _ in report.windows():
         rest = Counter(
-            judged.cell.metric.value
+            judged.cell.metric
             for judged in judged_cells(report)
             if judged.place.contract is contract
             and judged.cell.metric is not limited(contract)[0]
@@ -130,7 +130,10 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
             and judged.check.verdict is Verdict.PASS
         )
         if rest:
-            passed = ", ".join(f"{number} of {metric}" for metric, number in rest.items())
+            passed = "; ".join(
+                f"{TERMS[metric].name}, {number} slice{'s' if number > 1 else ''}"
+                for metric, number in rest.items()
+            )
             yield f"{report.named(contract)}Also checked and within their limits: {passed}."
 
 
@@ -181,7 +184,7 @@ def open_now(report: WeeklyReport) -> Section:
     if not incidents:
         return Section((f"None on {day}.",))
     rows = (incident_row(report, incident) for incident in incidents)
-    listed = table("incident|contract|rate|slice|since|state", rows)
+    listed = table("incident|contract|metric|slice|since|state", rows)
     return Section((f"{len(incidents)} on {day}.",), titled(listed))
 
 
@@ -189,7 +192,7 @@ def incident_row(report: WeeklyReport, incident: ReleasedIncident) -> Iterator[s
     """Yield id, contract, rate, slice, begin and state of an incident."""
     yield TableCell(str(incident.id), link=f"/incidents/{incident.id}")
     yield incident.contract
-    yield incident.metric.value
+    yield TERMS[incident.metric].name
     yield slice_name(incident.slice)
     yield report.moment(incident.since)
     open_ = incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)

@@ -58,32 +58,34 @@ def _count_text(number: float, unit: str) -> str:
 
 def percent(rate: float | None) -> str:
     """Return a rate in per cent, with at most one decimal; a dash for None."""
-    return NONE if rate is None else f"{_one_decimal(100 * rate)} %"
+    return NONE if rate is None else f"{_decimals(rate)[0]} %"
 
 
 def points(difference: float | None) -> str:
     """Return a difference of rates in points with its sign, such as ``+20.5``; a dash for None."""
-    if difference is None:
-        return NONE
-    text = _one_decimal(100 * difference)
-    return text if text.startswith("-") or text == "0" else f"+{text}"
+    return NONE if difference is None else _signed(difference)[0]
 
 
-def _one_decimal(number: float) -> str:
-    text = f"{number:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+def _decimals(*rates: float) -> list[str]:
+    """Return numbers in hundredths: with one decimal each, or without if all are whole."""
+    hundredths = [round(100 * rate, 1) + 0.0 for rate in rates]  # + 0.0: no minus before a zero
+    digits = 0 if all(number.is_integer() for number in hundredths) else 1
+    return [f"{number:.{digits}f}" for number in hundredths]
+
+
+def _signed(*differences: float) -> list[str]:
+    texts = _decimals(*differences)
+    return [f"+{text}" if float(text) > 0 else text for text in texts]
 
 
 def bounds(lower: float | None, upper: float | None) -> str:
     """Return the bounds of a rate in per cent, such as ``79 to 87 %``; a dash if one is None."""
-    if lower is None or upper is None:
-        return NONE
-    return f"{_one_decimal(100 * lower)} to {_one_decimal(100 * upper)} %"
+    return NONE if lower is None or upper is None else f"{' to '.join(_decimals(lower, upper))} %"
 
 
 def gap_bounds(lower: float | None, upper: float | None) -> str:
     """Return the bounds of a gap in points, such as ``-4 to +42``; a dash if one is None."""
-    return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
+    return NONE if lower is None or upper is None else " to ".join(_signed(lower, upper))
 
 
 _SEVERITIES = {Severity.PAGE: "page", Severity.TICKET: "ticket, for office hours"}
@@ -152,11 +154,17 @@ def rate_text(rate: ShownRate | None) -> str:
 
 
 def gap_text(gap: ShownGap | None) -> str:
-    """Return a gap for a table, in points with its interval; a dash if hidden."""
+    """Return a gap for a table, in points with its interval; a dash if hidden.
+
+    Example:
+        >>> gap_text(ShownGap("a=y", 0, -0.013, 0.01)), gap_text(ShownGap("a=y", 0.2, 0.1, 0.3))
+        ('0.0 [-1.3 to +1.0]', '+20 [+10 to +30]')
+    """
     if gap is None or gap.lower is None or gap.upper is None:
         return NONE
-    interval = f"[{gap_bounds(gap.lower, gap.upper)}]"
-    return interval if gap.value is None else f"{points(gap.value)} {interval}"
+    value = () if gap.value is None else (gap.value,)
+    *shown, lower, upper = _signed(*value, gap.lower, gap.upper)
+    return " ".join([*shown, f"[{lower} to {upper}]"])
 
 
 def ratio_text(gap: ShownGap | None) -> str:

@@ -89,7 +89,7 @@ def test_broken_limits_come_first_also_of_guardrails() -> None:
     ]
     assert listed[3][0] == "w=c"
     said = " ".join(first_page.slices(report(good, bad)).sentences)
-    assert "Also checked and within their limits: 1 of fpr" in said
+    assert "within their limits: Unready replies served (FPR), 1 slice." in said
 
 
 def test_a_slice_that_all_others_are_worse_off_than_is_told_as_their_harm() -> None:

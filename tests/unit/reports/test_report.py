@@ -307,7 +307,7 @@ def test_a_week_with_lost_or_excluded_data_is_undecided(flag: str) -> None:
 def test_a_breach_without_an_outcome_blocks_and_missing_labels_leave_undecided() -> None:
     made = decided(State.WITHIN_CONTRACT, incidents=(INCIDENT,))
     assert decide(made).word is Word.BLOCKED
-    why = "Not closed: incident 7, a hidden slice: Ready replies served at once (TPR)."
+    why = "Breach not closed: incident 7, a hidden slice: Ready replies served at once (TPR)."
     assert decide(made).sentence == why
     over = replace(INCIDENT, state=Stand.CLOSED, outcome=Outcome.FALSE_ALARM)
     assert decide(replace(made, incidents=(over,))).word is Word.APPROVED
