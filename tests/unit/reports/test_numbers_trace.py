@@ -75,7 +75,7 @@ def forms(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from (percent(value), points(value), f"{value:,}", f"{value:.2f}", f"{value:.3f}")
-        yield f"{100 * value:.3f}"
+        yield from (f"{100 * value:.1f}", f"{100 * value:.3f}")
         if isinstance(value, int) and value > 10**12:
             yield moment_text(value)
 
