@@ -36,12 +36,11 @@ group_bys = [{group_bys}]
 version = "1"
 effective = 2026-01-01
 reason = "test"
-primary = "tpr"
 min_positives = 1
 min_negatives = 1
 window = "7d"
 [mapping.decisions]
-time_format = "%d.%m.%Y %H:%M:%S"
+times = "%d.%m.%Y %H:%M:%S"
 time_zone = "America/New_York"
 constants = {{ evidence_passed = "true", audit_p = "1", label_requested = "true" }}
 [mapping.decisions.fields]
@@ -52,7 +51,7 @@ route = "/{decided}"
 [mapping.decisions.values]
 {codes}
 [mapping.labels]
-time_format = "%d.%m.%Y %H:%M:%S"
+times = "%d.%m.%Y %H:%M:%S"
 time_zone = "America/New_York"
 constants = {{ version = "1", kind = "initial", reason = "audit", reviewer = "survey" }}
 values = {{ "ready=1.0" = "true", "ready=0.0" = "false" }}

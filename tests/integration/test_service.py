@@ -33,7 +33,7 @@ EVENT = json.dumps(lesson.decision("d", datetime(2026, 6, 1, tzinfo=UTC), 0.8)).
 
 
 def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_path: Path) -> None:
-    service = Service(settings_with(tmp_path, server__port=0), Parts(ingest=False))
+    service = Service(settings_with(tmp_path, server__listen="127.0.0.1:0"), Parts(ingest=False))
     old = {c.name: "" if isinstance(c.type, sa.Text) else 0 for c in dead_letter.columns}
     with database.writing(service.engine) as connection:
         connection.execute(sa.insert(dead_letter).values(old))
@@ -68,7 +68,7 @@ def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
 def test_events_are_taken_where_they_are_ingested_and_nowhere_else(tmp_path: Path) -> None:
     settings = settings_with(
         tmp_path,
-        server__port=0,
+        server__listen="127.0.0.1:0",
         server__producers="anonymous",
         stream__bootstrap_servers=f"127.0.0.1:{free_port()}",
     )
@@ -89,7 +89,7 @@ def test_events_are_taken_where_they_are_ingested_and_nowhere_else(tmp_path: Pat
 def test_a_database_that_is_removed_is_told_by_whoever_writes_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = settings_with(tmp_path, server__port=0, stream__clock="history")
+    settings = settings_with(tmp_path, server__listen="127.0.0.1:0", stream__clock="history")
     topics = settings.stream.decisions_topic, settings.stream.labels_topic
     broker, clock = MemoryBroker(dict.fromkeys(topics, 1)), ManualClock()
     source = MemorySource(broker, topics)

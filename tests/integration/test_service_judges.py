@@ -31,7 +31,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def service(tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
-    settings = settings_with(tmp_path, server__port=0, stream__clock="live")
+    settings = settings_with(tmp_path, server__listen="127.0.0.1:0", stream__clock="live")
     service = Service(settings, Parts(ingest=False), clock=clock)
     yield service
     service.stop()
@@ -159,7 +159,7 @@ def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualCl
 
 
 def test_a_service_that_reads_history_is_never_blind(tmp_path: Path, clock: ManualClock) -> None:
-    settings = settings_with(tmp_path, server__port=0, stream__clock="history")
+    settings = settings_with(tmp_path, server__listen="127.0.0.1:0", stream__clock="history")
     service = Service(settings, Parts(ingest=False), clock=clock)
     IngestStore(service.engine, DECISIONS, clock).register(SHARDS)
     turn(service, clock)

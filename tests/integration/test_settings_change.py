@@ -237,7 +237,7 @@ def test_a_service_with_older_settings_ends_with_the_error(parts: Parts, tmp_pat
     with Site(tmp_path) as site:
         count(site, Histories(1, 10).decisions)
         settings = settings_with(
-            site.folder, OLD, server__port=0, evaluate__cycle="1s", **site.overrides
+            site.folder, OLD, server__listen="127.0.0.1:0", evaluate__cycle="1s", **site.overrides
         )
         service = Service(
             settings, parts, source=lambda _: MemorySource(site.broker, [DECISIONS, LABELS])

@@ -34,7 +34,9 @@ class Watched:
 
     def __init__(self, folder: Path) -> None:
         text = SETTINGS.replace("synthetic = true\nk = 1\n", "")
-        settings = settings_with(folder, text, stream__clock="history", server__port=0)
+        settings = settings_with(
+            folder, text, stream__clock="history", server__listen="127.0.0.1:0"
+        )
         self.clock = ManualClock()
         self.broker = MemoryBroker({"decisions": 1, "labels": 1})
         topics = ["decisions", "labels"]

@@ -256,17 +256,6 @@ def _evaluate(evaluators: list[Any], pick: random.Random) -> None:
         evaluator.release_lease()
 
 
-@trying(10)
-@given(SEEDS, SIZES)
-def test_remembering_every_decision_counts_every_label(seed: int, size: int) -> None:
-    history = Histories(seed, size)
-    rules = oracle.Rules(attributes_in(), ID_KEY.encode(), remember_all=True)
-    wanted = expected(history, rules)
-    with folder() as path:
-        decisions, labels = messages(in_order(history)), messages(history.labels)
-        run_history(path, decisions, labels, wanted, pending__policy="all")
-
-
 @trying(15)
 @given(SEEDS, st.integers(2, 8))
 def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number: int) -> None:

@@ -105,7 +105,7 @@ class Flood:
             folder,
             SETTINGS.replace("synthetic = true\nk = 1\n", ""),
             stream__clock="history",
-            server__port=0,
+            server__listen="127.0.0.1:0",
         )
         self.clock = ManualClock()
         self.broker = MemoryBroker({"decisions": 1, "labels": 1})

@@ -34,7 +34,6 @@ class Rules:
     later_keys: Mapping[date, bytes] = field(default_factory=dict)
     bands: Sequence[float] = (0.70, 0.90)
     rates: Sequence[float] = (1.0, 0.5, 0.25)
-    remember_all: bool = False
     is_probe: Callable[[Event], bool] = signed_probes.is_probe
 
 
@@ -183,9 +182,7 @@ def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> 
             expected.thinned.add(key)
         own = {"n": 1, "q": int(asked and keeps)}
         answers = by_decision.get(key, [])
-        if not asked:  # nobody was asked: only complaints may come, and only if it is remembered
-            answers = [a for a in answers if a["reason"] == "complaint" and rules.remember_all]
-        if keeps:
+        if keeps and asked:
             own |= label_counters(answers, at)
         _add(expected, cell(rules, decision), panes(at), own)
         expected.decisions += 1

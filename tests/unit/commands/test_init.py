@@ -120,7 +120,7 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
             LOANS,
             ROUTES + "Europe/Berlin\n",
             [
-                'time_format = "%d.%m.%Y %H:%M"',
+                'times = "%d.%m.%Y %H:%M"',
                 'time_zone = "Europe/Berlin"',
                 "divide = { judge_score = 100 }",
                 '"decision_id" = "/loan id"  # seen: more than 10 texts',
@@ -132,13 +132,13 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
         (
             [row | {"at": f"06/{n % 28 + 1}/2026 7:05"} for n, row in enumerate(LOANS)],
             "at\n" + ROUTES + "%m/%d/%Y %H:%M\nUTC\n",
-            ['time_format = "%m/%d/%Y %H:%M"', 'time_zone = "UTC"'],
+            ['times = "%m/%d/%Y %H:%M"', 'time_zone = "UTC"'],
         ),
         (
             CALLS,
             "true\n/audit\nasked\n",
             [
-                'time_unit = "seconds"',
+                'times = "seconds"',
                 '"decided_at" = "/call/ts"',
                 '"judge_score" = "/judge/score"',
                 '"attributes.line" = "/line"',
