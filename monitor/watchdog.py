@@ -37,6 +37,8 @@ class Watchdog:
         self._reported: tuple[str, str | None] | None = None
         self._next_access = clock.monotonic() + ACCESS_SECONDS
         self._next_ends = clock.monotonic()
+        # The first look may wait for the broker, and a scrape before it wants a state too.
+        metrics.set_consumer_state(ingest.health.state(clock.monotonic()).value)
 
     def look(self) -> None:
         """Check access and ends when due, set the state metric, and log a new state or reason."""

@@ -246,5 +246,8 @@ def test_the_end_of_a_silent_topic_is_asked_of_the_log_and_not_of_a_broker() -> 
     ingest.health.unknown, ingest.health.access_error = (shard,), None
     ingest.source.high_water.return_value = 7
     clock = Mock(monotonic=Mock(return_value=0.0))
-    Watchdog(load(SETTINGS, environment), ingest, Mock(), clock).look()
+    metrics = Mock()
+    watchdog = Watchdog(load(SETTINGS, environment), ingest, metrics, clock)
+    assert metrics.set_consumer_state.call_count == 1, "a scrape before the first look has a state"
+    watchdog.look()
     ingest.set_end_offsets.assert_called_once_with({shard: 7})
