@@ -23,10 +23,6 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 from monitor.core.time import MINUTE
 
-BYTES_PER_KEY = 10
-"""Most memory per key, where there are many: the key 8, its minute 1, bitmap 3/4, and a share of
-keys that are past the window and not deleted yet."""
-
 _Halves = npt.NDArray[np.uint64]
 _Offsets = npt.NDArray[np.unsignedinteger]
 _BITS_PER_KEY = 6

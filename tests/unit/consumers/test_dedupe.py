@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.dedupe import BYTES_PER_KEY, DuplicateFilter, KeyRun, duplicate_keys, upper_halves
+from consumers.dedupe import DuplicateFilter, KeyRun, duplicate_keys, upper_halves
 from monitor.core.time import HOUR, MINUTE
+
+BYTES_PER_KEY = 10
+"""Most memory per key, where there are many: the key 8, its minute 1, bitmap 3/4, and a share of
+keys that are past the window and not deleted yet."""
 
 T0 = 400_000 * HOUR
 
