@@ -395,7 +395,6 @@ class ShardState:
             ts=ts,
             cells=coder.cells(codes, decoded.bands[rows], ts),
             request=np.where(requested, request, LabelRequest.NONE),
-            pending=requested,
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,

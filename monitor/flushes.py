@@ -22,7 +22,7 @@ from monitor.shard_status import Tallies
 class LabelRequest(enum.IntEnum):
     """Request for a decision's label: none, counted in the sample, or thinned out of it."""
 
-    NONE = 0  # nobody was asked: only a complaint may come
+    NONE = 0  # nobody was asked: no label finds the decision
     KEPT = 1  # asked, and counted
     THINNED = 2  # asked, and left out to bring the audit rate down to the grid
 
@@ -35,8 +35,7 @@ class DecisionColumns:
         ids: keyed 63-bit hash of the decision id; 0 where it is not needed.
         ts: decided_at, microseconds.
         cells: cell id.
-        request: :class:`LabelRequest` code.
-        pending: True if the decision gets a row that labels can find.
+        request: :class:`LabelRequest` code; labels find the decisions with a request.
         routes: route code.
         arrivals: minute of the shard's event time when the event arrived; recognises duplicates
             together with ``keys``.
@@ -48,7 +47,6 @@ class DecisionColumns:
     ts: Int64s
     cells: Int64s
     request: Int64s
-    pending: Bools
     routes: Int64s
     arrivals: Int64s
     keys: Int64s

@@ -153,7 +153,7 @@ pending = Table(
     *_ids("hour", "id"),
     *_columns(BigInteger, "ts", "cell"),
     Column("request", SmallInteger, nullable=False),
-    Column("part", SmallInteger, nullable=False, server_default="-1"),  # -1: not known
+    Column("part", SmallInteger, nullable=False),
     sqlite_with_rowid=False,
     comment="Decisions that can get a label, by hour and keyed hash of the id.",
 )

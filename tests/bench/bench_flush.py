@@ -56,13 +56,15 @@ class Site:
             ids=ids,
             ts=T0 + self._rng.integers(HOUR, size=rows),
             cells=self._rng.integers(CELLS, size=rows) + 1,
-            request=np.full(rows, int(LabelRequest.KEPT)),
-            pending=self._rng.random(rows) < pending,
+            request=np.where(
+                self._rng.random(rows) < pending, LabelRequest.KEPT, LabelRequest.NONE
+            ),
             routes=np.ones(rows, np.int64),
             arrivals=np.full(rows if keys else 0, T0 // MINUTE),
             keys=ids * 3 if keys else ids[:0],
         )
-        self._newest = ids[columns.pending], columns.ts[columns.pending]
+        remembered = columns.request == LabelRequest.KEPT
+        self._newest = ids[remembered], columns.ts[remembered]
         return self._flush("decisions", decisions=columns)
 
     def labels(self) -> float:

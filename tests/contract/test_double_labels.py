@@ -74,7 +74,7 @@ def decisions(*ids: int) -> DecisionColumns:
 
     return DecisionColumns(
         ids=np.array(ids, np.int64), ts=same(T0), cells=same(77), request=same(LabelRequest.KEPT),
-        pending=np.full(len(ids), True), routes=same(1), arrivals=same(T0 // MINUTE),
+        routes=same(1), arrivals=same(T0 // MINUTE),
         keys=np.array(ids, np.int64),
     )  # fmt: skip
 

@@ -75,7 +75,6 @@ def columns(count: int) -> DecisionColumns:
         ts=ones * T0,
         cells=ones * CELL,
         request=ones * LabelRequest.NONE,
-        pending=np.zeros(count, np.bool_),
         routes=ones,
         arrivals=ones * (T0 // MINUTE),
         keys=ids,

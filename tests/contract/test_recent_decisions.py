@@ -102,7 +102,6 @@ def decisions(ids: list[int], at: int = T0) -> DecisionColumns:
         ts=same * at,
         cells=same * 77,
         request=same * LabelRequest.KEPT,
-        pending=same == 1,
         routes=same,
         arrivals=same * (at // MINUTE),
         keys=np.array(ids, np.int64) * 3,

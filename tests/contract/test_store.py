@@ -99,7 +99,6 @@ def decisions(ids: list[int], at: int = T0, kept: bool = True) -> DecisionColumn
         ts=same(at),
         cells=same(CELL),
         request=np.full(n, LabelRequest.KEPT if kept else LabelRequest.THINNED),
-        pending=np.full(n, True),
         routes=same(1),
         arrivals=same(at // MINUTE),
         keys=np.array(ids, np.int64) * 3,
@@ -517,26 +516,6 @@ def test_a_copy_that_is_counted_again_is_told_by_where_the_first_was_read(
     assert {row[1]: row[-1] for row in rows(engine, "pending")} == {1: 0, 2: 0, 3: 0, 4: 0, 5: 1}
     assert told[D1].repeated == {"human_review": 4}
     assert told[D1].balance == 0, "they are counted, and no part of the equation"
-
-
-def test_copies_are_told_among_all_decisions_that_labels_can_find(store: IngestStore) -> None:
-    """Also where no label was requested: policy "all" keeps those too."""
-    unasked = replace(decisions([1, 2]), request=np.full(2, LabelRequest.NONE))
-    store.flush([flush(begin(store, D0), 1, decisions=unasked)], DICTIONARY)
-    again = replace(unasked, pending=np.array([True, False]))
-    told = store.flush([flush(begin(store, D1), 1, decisions=again)], DICTIONARY).tallies
-    assert (copies(told[D1]), told[D1].repeated) == ((0, 1), {})
-
-
-def test_a_copy_of_a_row_from_nobody_knows_where_is_late(
-    engine: sa.Engine, store: IngestStore
-) -> None:
-    """Rows that were written before the partition was kept."""
-    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
-    with db.writing(engine) as connection:
-        connection.execute(sa.text("UPDATE pending SET part = -1"))
-    told = store.flush([flush(begin(store, D1), 1, decisions=decisions([1]))], DICTIONARY).tallies
-    assert copies(told[D1]) == (1, 0)
 
 
 def test_partitions_of_files_are_kept_in_fifteen_bits(

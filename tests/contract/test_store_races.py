@@ -113,7 +113,6 @@ def decisions(ids: Sequence[int]) -> DecisionColumns:
         ts=same(T0),
         cells=same(CELL),
         request=same(LabelRequest.KEPT),
-        pending=np.full(n, True),
         routes=same(1),
         arrivals=same(T0 // MINUTE),
         keys=keys * 3,

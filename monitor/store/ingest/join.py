@@ -105,10 +105,8 @@ class Matched:
 
     @property
     def counts(self) -> _Bools:
-        """Return a mask of labels that count: of sampled decisions, and unasked complaints."""
-        unasked = self.hit & (self.decisions.request == LabelRequest.NONE)
-        sampled = self.decisions.request == LabelRequest.KEPT
-        return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
+        """Return a mask of labels that count: those of decisions in the sample."""
+        return np.asarray(self.decisions.request == LabelRequest.KEPT)
 
     @property
     def keys(self) -> list[_Key]:
@@ -177,8 +175,6 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     labels, decisions, hit, counts = matched.labels, matched.decisions, matched.hit, matched.counts
     joined = _write_labels(connection, labels.take(counts), decisions.take(counts))
     joined.thinned = int((hit & (decisions.request == LabelRequest.THINNED)).sum())
-    if (stray := hit & (decisions.request == LabelRequest.NONE) & ~counts).any():
-        joined.unmatched["not_requested"] = int(stray.sum())
     if matched.due.any():
         joined.unmatched[NO_DECISION] = int(matched.due.sum())
     is_fresh = np.arange(len(labels)) >= matched.waited

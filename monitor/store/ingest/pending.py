@@ -17,8 +17,7 @@ from monitor.store.ingest.recent import RecentDecisions
 from monitor.store.schema import pending
 
 _KEY = ("hour", "id")
-_UNKNOWN = -1  # of rows written before partitions were kept
-_FRESH = -2  # instead of a partition: the id is new
+_FRESH = -1  # instead of a partition: the id is new
 _PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 15
 
 
@@ -29,7 +28,7 @@ class _PendingRows:
     Attributes:
         columns: values by column name.
         owner: number of the flush that each row is from.
-        route: its route if a label was requested, else -1.
+        route: its route.
     """
 
     columns: dict[str, Int64s]
@@ -42,10 +41,8 @@ def write_pending(
 ) -> None:
     """Insert decisions that labels can find; count repeated ids in the tallies of the flushes.
 
-    Repeated ids of decisions whose label was requested are counted by route in the tallies. All
-    repeated ids are counted by why they were not recognised before: the decision was read from
-    another partition, or from this one (or nobody knows where). Inserted rows are kept in
-    ``recent`` too.
+    Repeated ids are counted by route, and by why they were not recognised before: the decision was
+    read from another partition, or from this one. Inserted rows are kept in ``recent`` too.
     """
     decided = [
         (f.shard.partition % _PARTS, f.decisions, f.tallies)
@@ -61,7 +58,7 @@ def write_pending(
     for number, (part, _, tallies) in enumerate(decided):
         repeated = (first != _FRESH) & (rows.owner == number)
         _count_repeated(tallies, rows.route[repeated])
-        elsewhere = repeated & (first != _UNKNOWN) & (first != part)
+        elsewhere = repeated & (first != part)
         tallies.cross_partition += int(elsewhere.sum())
         tallies.late += int(repeated.sum() - elsewhere.sum())
 
@@ -70,11 +67,10 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows
     """Return the decisions that labels may look for, sorted by key, with owner and route."""
     parts, columns_of = zip(*decided, strict=True)
     decisions = DecisionColumns.concat(columns_of)
-    is_pending = decisions.pending
+    is_pending = decisions.request != LabelRequest.NONE
     owner = np.repeat(
         np.arange(len(parts)), [len(shard_decisions.ts) for shard_decisions in columns_of]
     )[is_pending]
-    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[is_pending]
     columns = {
         "hour": pane_of(decisions.ts[is_pending], Grain.HOUR),
         "id": decisions.ids[is_pending],
@@ -83,9 +79,10 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows
         "request": decisions.request[is_pending],
         "part": np.array(parts, np.int64)[owner],
     }
+    routes = decisions.routes[is_pending]
     order = np.lexsort((columns["id"], columns["hour"]))
     return _PendingRows(
-        {name: column[order] for name, column in columns.items()}, owner[order], route[order]
+        {name: column[order] for name, column in columns.items()}, owner[order], routes[order]
     )
 
 
@@ -94,7 +91,7 @@ def _insert(
 ) -> Int64s | None:
     """Insert rows; return None, or if any key was stored, each row's earlier partition.
 
-    An earlier partition is -1 where it is unknown, and -2 where the id was not stored.
+    An earlier partition is -1 where the id was not stored.
     """
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):
@@ -140,6 +137,6 @@ def _first_parts(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64
 
 
 def _count_repeated(tallies: Tallies, routes: Int64s) -> None:
-    for route in routes[routes >= 0].tolist():
+    for route in routes.tolist():
         name = Route(route).name.lower()
         tallies.repeated[name] = tallies.repeated.get(name, 0) + 1

@@ -127,7 +127,6 @@ def test_what_is_pending_and_hashed() -> None:
     one.add(records([event("a"), event("b", label_requested=False)], [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
-    assert columns.pending.tolist() == [True, False]
     assert columns.request.tolist() == [LabelRequest.KEPT, LabelRequest.NONE]
     assert columns.ids.tolist() == shared.hasher(["a", "b"], columns.ts).tolist()
     assert len(columns.keys) == 2
@@ -149,7 +148,6 @@ def test_thinned_requests_are_flagged_and_not_requested() -> None:
     assert columns is not None
     kept = columns.request == LabelRequest.KEPT
     assert (columns.request[~kept] == LabelRequest.THINNED).all()
-    assert columns.pending.all()
     assert 0.5 < kept.mean() < 0.75  # 0.5 / 0.8 of them
 
 
@@ -251,7 +249,7 @@ def test_a_probe_has_a_label_as_any_decision_has() -> None:
     one.add(records(dump(*events), [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
-    assert columns.pending.tolist() == [True, False]
+    assert columns.request.tolist() == [LabelRequest.KEPT, LabelRequest.NONE]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_no_change_is_of_one_event_alone() -> None:
             case 2:
                 tallies.waiting += 1
             case 3:
-                tallies.unmatched["not_requested"] = tallies.unmatched.get("not_requested", 0) + 1
+                tallies.unmatched["no_decision"] = tallies.unmatched.get("no_decision", 0) + 1
                 metrics.add_unknown_values("channel", 1)
             case 4:
                 tallies.counted += 1
