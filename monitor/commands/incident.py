@@ -73,11 +73,11 @@ def close(
 ) -> None:
     """Record the outcome of an incident.
 
-    confirmed (there was a gap, and it is repaired), false_alarm (there was none) and data_fault
-    (the data were wrong) end the incident and its crossings. Their tests restarted at the
-    crossing: a gap that still exists crosses again, and pages again. accepted needs --until: the
-    gap is accepted and does not page until the end of that day; it stays visible, and pages again
-    afterwards if it still exists.
+    fixed (there was a gap, and it is repaired), not_real (there was none) and bad_data (the data
+    were wrong) end the incident. Its tests start anew: a gap that still exists pages again.
+
+    accepted needs --until: the gap stays visible, and does not page until the end of that day.
+    Afterwards it pages again if it still exists.
 
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"

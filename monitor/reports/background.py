@@ -107,7 +107,7 @@ def incidents(report: WeeklyReport) -> Section:
         (
             *incident_row(report, incident),
             incident.severity.value if incident.severity else NONE,
-            incident.outcome.value.replace("_", " ") if incident.outcome else NONE,
+            incident.outcome.words if incident.outcome else NONE,
             NONE if incident.resolved_at is None else report.moment(incident.resolved_at),
         )
         for incident in report.release.incidents

@@ -84,12 +84,6 @@ class SiteFacts:
 
 _LEAST_TREND = 0.1
 """Height of the axis of trends, at least: smaller moves are mostly chance."""
-OUTCOMES = {
-    Outcome.CONFIRMED: "fixed",
-    Outcome.FALSE_ALARM: "not real",
-    Outcome.DATA_FAULT: "bad data",
-    Outcome.ACCEPTED: "accepted",
-}
 
 
 class PageRenderer:
@@ -252,7 +246,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "states": STATES,
         "badges": BADGES,
         "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
-        "outcomes": OUTCOMES,
+        "outcomes": tuple(Outcome),
         "none_text": words.NONE,
         "sentence": lambda incident: incident_sentence(
             incident.metric, incident.slice, incident.behind, incident.limit
@@ -371,7 +365,7 @@ def status_text(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
-    return f"{state}: {OUTCOMES[incident.outcome]}" if incident.outcome else state
+    return f"{state}: {incident.outcome.words}" if incident.outcome else state
 
 
 def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:

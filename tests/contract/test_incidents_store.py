@@ -64,7 +64,7 @@ PLAIN = replace(CHAT, group_by="tone", slice="tone=plain")
 STREAMS = (CHAT, FAX, PLAIN)
 SHOWN = PublishedValue(0.22, 0.15, 0.29, T0)
 WHO = ActInput("triage", "looking")
-CONFIRMED = Closing(Outcome.CONFIRMED)
+FIXED = Closing(Outcome.FIXED)
 
 
 def page(number: int, *crossings: int, of: Stream = CHAT) -> Incident:
@@ -232,11 +232,11 @@ def test_acts_are_kept_as_they_were_said(engine: sa.Engine, store: EvaluatorStor
     accepted = Closing(Outcome.ACCEPTED, NOW + 9 * DAY)
     assert acknowledge(engine, 2, WHO, NOW) == Act(1, NOW, Action.ACK, "triage", note="looking")
     close(engine, 2, accepted, ActInput("the officer"), NOW + 1)
-    close(engine, 2, CONFIRMED, WHO, NOW + 2)
+    close(engine, 2, FIXED, WHO, NOW + 2)
     expected = (
         Act(1, NOW, Action.ACK, "triage", note="looking"),
         Act(2, NOW + 1, Action.CLOSE, "the officer", Outcome.ACCEPTED, NOW + 9 * DAY),
-        Act(3, NOW + 2, Action.CLOSE, "triage", Outcome.CONFIRMED, note="looking"),
+        Act(3, NOW + 2, Action.CLOSE, "triage", Outcome.FIXED, note="looking"),
     )
     assert acts(store) == {2: expected}
     acknowledge(engine, 1, WHO, NOW)
@@ -254,9 +254,9 @@ def test_the_evaluator_reads_what_stands_alone(engine: sa.Engine, store: Evaluat
 
 def test_what_is_over_cannot_be_closed_but_noted(engine: sa.Engine, store: EvaluatorStore) -> None:
     change(store, page(1, 1), page(2, 2), detection=crossings(CHAT, FAX))
-    close(engine, 1, CONFIRMED, WHO, NOW)
+    close(engine, 1, FIXED, WHO, NOW)
     with pytest.raises(StoreError, match=r"incident 1 was closed at \d{4}-.*\+00:00 already"):
-        close(engine, 1, Closing(Outcome.FALSE_ALARM), WHO, NOW)
+        close(engine, 1, Closing(Outcome.NOT_REAL), WHO, NOW)
     change(store, changed=(replace(page(2, 2), resolved_at=T0),))
     with pytest.raises(StoreError, match=r"incident 2 was resolved at \d{4}-.*\+00:00 already"):
         close(engine, 2, Closing(Outcome.ACCEPTED, NOW + DAY), WHO, NOW)
@@ -269,7 +269,7 @@ def test_what_there_is_not_is_refused(engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match=told):
         acknowledge(engine, 5, WHO, NOW)
     with pytest.raises(StoreError, match=told):
-        close(engine, 5, CONFIRMED, WHO, NOW)
+        close(engine, 5, FIXED, WHO, NOW)
 
 
 def test_of_two_at_once_both_are_kept(engine: sa.Engine, store: EvaluatorStore) -> None:
@@ -299,7 +299,7 @@ def test_of_two_who_close_at_once_one_is_told(engine: sa.Engine, store: Evaluato
             return str(error)
         return ""
 
-    outcomes = [Outcome.CONFIRMED, Outcome.FALSE_ALARM, Outcome.DATA_FAULT, Outcome.CONFIRMED]
+    outcomes = [Outcome.FIXED, Outcome.NOT_REAL, Outcome.BAD_DATA, Outcome.FIXED]
     with ThreadPoolExecutor(4) as pool:
         said = list(pool.map(act, outcomes))
     assert said.count("") == 1

@@ -158,11 +158,11 @@ def test_incidents_are_shown_as_the_snapshot_shows_them_and_acts_are_kept(
     found = reader.incident(1, NOW)
     assert found is not None
     assert (found.state, found.by, found.acts[0].note) == (Stand.ACKNOWLEDGED, "triage", "looking")
-    reader.close(1, Closing(Outcome.CONFIRMED), ActInput("triage"), NOW)
+    reader.close(1, Closing(Outcome.FIXED), ActInput("triage"), NOW)
     (closed,) = reader.incidents(NOW, 9)
-    assert (closed.state, closed.outcome) == (Stand.CLOSED, Outcome.CONFIRMED)
+    assert (closed.state, closed.outcome) == (Stand.CLOSED, Outcome.FIXED)
     with pytest.raises(StoreError, match="closed at"):
-        reader.close(1, Closing(Outcome.CONFIRMED), ActInput("triage"), NOW)
+        reader.close(1, Closing(Outcome.FIXED), ActInput("triage"), NOW)
     with pytest.raises(StoreError, match="there is no incident 2"):
         reader.acknowledge(2, ActInput("triage"), NOW)
 

@@ -190,13 +190,13 @@ def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
     epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     store.commit(epoch, Cycle(incidents=IncidentChange(opened)), NOW)
-    close(engine, 3, Closing(Outcome.FALSE_ALARM), WHO, NOW)
+    close(engine, 3, Closing(Outcome.NOT_REAL), WHO, NOW)
     found = released_incidents(WEEK, reports_between(engine, WEEK.start, WEEK.end, NOW))
     assert [one.id for one in found] == [2, 3, 4, 5]
     assert [one.state for one in found] == [
         Stand.RESOLVED, Stand.CLOSED, Stand.RESOLVED, Stand.RESOLVED,
     ]  # fmt: skip
-    assert found[1].outcome is Outcome.FALSE_ALARM
+    assert found[1].outcome is Outcome.NOT_REAL
     assert {one.slice for one in found} == {"withheld"}, "no Snapshot showed it"
 
 

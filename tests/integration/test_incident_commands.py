@@ -144,7 +144,7 @@ def test_a_slice_that_is_hidden_is_withheld_everywhere(pipeline: Pipeline) -> No
         said(pipeline, *arguments)
         for arguments in (
             ("list",), ("list", "--all"), ("list", "--json"), ("show", "1"),
-            ("show", "1", "--json"), ("close", "1", "--outcome", "confirmed", *BY), ("show", "1"),
+            ("show", "1", "--json"), ("close", "1", "--outcome", "fixed", *BY), ("show", "1"),
         )
     ]  # fmt: skip
     for text in outputs:
@@ -229,7 +229,7 @@ def test_who_looks_after_it_is_named(pipeline: Pipeline) -> None:
     assert (found[2]["state"], found[2]["by"]) == ("open", None)
 
 
-@pytest.mark.parametrize("outcome", ["confirmed", "false_alarm", "data_fault"])
+@pytest.mark.parametrize("outcome", ["fixed", "not_real", "bad_data"])
 def test_it_is_closed_once(pipeline: Pipeline, outcome: str) -> None:
     text = said(pipeline, "close", "1", "--outcome", outcome, *BY)
     assert text.startswith(f"incident 1 is closed as {outcome}: ")
@@ -237,7 +237,7 @@ def test_it_is_closed_once(pipeline: Pipeline, outcome: str) -> None:
     (act,) = acts(pipeline)
     assert (act.outcome, act.until) == (Outcome(outcome), None)
     assert f"closed: {outcome}" in said(pipeline, "list"), "until the evaluator has taken it over"
-    again = ("close", "1", "--outcome", "confirmed", *BY)
+    again = ("close", "1", "--outcome", "fixed", *BY)
     assert "incident 1 was closed at" in refused(pipeline, *again)
     said(pipeline, "ack", "1", *BY)
     resolve(pipeline, SECOND)
@@ -250,7 +250,7 @@ def test_what_is_accepted_can_be_closed(pipeline: Pipeline) -> None:
     (act,) = acts(pipeline)
     assert act.until == to_micros(datetime.fromisoformat(f"{day(2)}T00:00:00+00:00"))
     said(pipeline, "close", "1", "--outcome", "accepted", "--until", day(365), *BY)
-    said(pipeline, "close", "1", "--outcome", "confirmed", *BY)
+    said(pipeline, "close", "1", "--outcome", "fixed", *BY)
     assert listed(pipeline)[1]["state"] == "closed"
 
 
@@ -259,18 +259,18 @@ def test_what_is_accepted_can_be_closed(pipeline: Pipeline) -> None:
     [
         (("show", "9"), "there is no incident 9; to list all: slicewatch incident list --all"),
         (("ack", "9", *BY), "there is no incident 9"),
-        (("close", "9", "--outcome", "confirmed", *BY), "there is no incident 9"),
+        (("close", "9", "--outcome", "fixed", *BY), "there is no incident 9"),
         (("ack", "1"), "--by is missing; slicewatch incident ack --help"),
         (("ack", "1", "--by", "  "), "--by is missing"),
         (("ack", "1", "--by", "two\nlines"), "--by must be one line"),
         (("ack", "1", "--by", "x" * 81), "--by must have at most 80 characters"),
         (("ack", "1", *BY, "--note", "a\x1b[2J"), "--note must be one line"),
         (("ack", "1", *BY, "--note", "x" * 501), "--note must have at most 500 characters"),
-        (("close", "1", *BY), "--outcome must be one of confirmed, false_alarm, accepted,"),
+        (("close", "1", *BY), "--outcome must be one of fixed, not_real, accepted,"),
         (("close", "1", "--outcome", "fine", *BY), "--outcome must be one of"),
-        (("close", "1", "--outcome", "confirmed"), "--by is missing; slicewatch incident close"),
+        (("close", "1", "--outcome", "fixed"), "--by is missing; slicewatch incident close"),
         (("close", "1", "--outcome", "accepted", *BY), "--outcome accepted needs --until DATE"),
-        (("close", "1", "--outcome", "confirmed", "--until", day(9), *BY), "--until is only for"),
+        (("close", "1", "--outcome", "fixed", "--until", day(9), *BY), "--until is only for"),
         (("close", "1", "--outcome", "accepted", "--until", "soon", *BY), "--until must be a day,"),
         (("close", "1", "--outcome", "accepted", "--until", day(0), *BY), "a future day"),
         (("close", "1", "--outcome", "accepted", "--until", day(-9), *BY), "a future day"),

@@ -111,7 +111,7 @@ def test_people_acknowledge_and_close_and_the_page_ends_at_once(tmp_path: Path) 
         one.until(now := next(moments))
         (page,) = pages(decode(one.snapshots()[-1]))
         assert page.acknowledged
-        close(one.engine, page.id, Closing(Outcome.CONFIRMED), ActInput("triage"), 6)
+        close(one.engine, page.id, Closing(Outcome.FIXED), ActInput("triage"), 6)
         one.until(now + 1)
         assert page.id not in {x.id for x in pages(decode(one.snapshots()[-1]))}
         with one.engine.connect() as connection:

@@ -166,7 +166,7 @@ def operate(engine: Engine) -> None:
     with writing(engine) as connection:
         write_incidents(connection, IncidentChange([cause]))
     assert acknowledge(engine, 1, ActInput("somebody"), 0).number == 1
-    assert close(engine, 1, Closing(Outcome.CONFIRMED), ActInput("somebody"), 0).number == 2
+    assert close(engine, 1, Closing(Outcome.FIXED), ActInput("somebody"), 0).number == 2
     with reading(engine) as connection:
         assert read_standing(connection).standing == (cause,)
     policy = RetentionPolicy(DAY, DAY, DAY, DAY, 0)

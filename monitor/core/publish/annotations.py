@@ -65,7 +65,12 @@ class Behind(enum.StrEnum):
 class Outcome(enum.StrEnum):
     """Outcome of an incident, as stated by the person who closed it."""
 
-    CONFIRMED = "confirmed"  # there was a gap, and it is repaired
-    FALSE_ALARM = "false_alarm"  # there was none
+    FIXED = "fixed"  # there was a gap, and it is repaired
+    NOT_REAL = "not_real"  # there was none
     ACCEPTED = "accepted"  # there is one, and it is tolerated until some day
-    DATA_FAULT = "data_fault"  # the data were wrong
+    BAD_DATA = "bad_data"  # the data were wrong
+
+    @property
+    def words(self) -> str:
+        """Return the outcome as people read it."""
+        return self.value.replace("_", " ")

@@ -309,7 +309,7 @@ def test_a_breach_without_an_outcome_blocks_and_missing_labels_leave_undecided()
     assert decide(made).word is Word.BLOCKED
     why = "Breach not closed: incident 7, a hidden slice: Ready replies served at once (TPR)."
     assert decide(made).sentence == why
-    over = replace(INCIDENT, state=Stand.CLOSED, outcome=Outcome.FALSE_ALARM)
+    over = replace(INCIDENT, state=Stand.CLOSED, outcome=Outcome.NOT_REAL)
     assert decide(replace(made, incidents=(over,))).word is Word.APPROVED
     (table,) = made.contracts
     (window,) = table.windows

@@ -92,11 +92,11 @@ def test_an_incident_is_acknowledged_and_closed_by_form(
 
     accepted = {**ACK, "outcome": "accepted", "until": "2024-10-20", "note": ""}
     assert site.post("/close", accepted)[0] == 303
-    assert site.post("/close", {**ACK, "outcome": "confirmed"})[0] == 303
+    assert site.post("/close", {**ACK, "outcome": "fixed"})[0] == 303
     assert acts(engine) == [
         ("ack", "triage team", "looking at the judge", None),
         ("close", "triage team", "", "accepted"),
-        ("close", "triage team", "looking at the judge", "confirmed"),
+        ("close", "triage team", "looking at the judge", "fixed"),
     ]
     page = site.get("/incidents/1")[1]
     assert "closed: fixed" in page
@@ -126,11 +126,11 @@ def test_the_file_of_incidents_says_how_severe_each_is(site: ServedSite) -> None
         ("/acknowledge", {"by": " "}, "Your name is missing: a person on duty or a team"),
         ("/acknowledge", {"by": "x" * 81}, "Your name must have at most 80 characters"),
         ("/acknowledge", {"note": "two\nlines"}, "The note must be one line of plain text"),
-        ("/close", {"outcome": "SECRET"}, "Outcome must be one of confirmed"),
+        ("/close", {"outcome": "SECRET"}, "Outcome must be one of fixed"),
         ("/close", {"outcome": "accepted"}, "Outcome accepted needs Last day"),
         ("/close", {"outcome": "accepted", "until": "SECRET"}, "Last day must be a day"),
         ("/close", {"outcome": "accepted", "until": "2020-01-01"}, "must be a future day"),
-        ("/close", {"outcome": "confirmed", "until": "2024-10-20"}, "Last day is only for"),
+        ("/close", {"outcome": "fixed", "until": "2024-10-20"}, "Last day is only for"),
     ],
 )
 def test_what_is_wrong_in_a_form_is_said_and_nothing_is_kept(
@@ -249,7 +249,7 @@ def test_who_sends_a_form_slowly_is_answered_all_the_same(engine: sa.Engine) -> 
 
 def test_reading_acts_on_nothing(engine: sa.Engine, site: ServedSite) -> None:
     for path in ("/acknowledge", "/close"):
-        assert site.get(f"{path}?incident=1&by=x&outcome=confirmed")[0] == 405
+        assert site.get(f"{path}?incident=1&by=x&outcome=fixed")[0] == 405
     for path in ("/", "/incidents/1", "/metrics"):
         assert site.post(path, ACK)[0] == 405
     assert acts(engine) == []
@@ -257,9 +257,9 @@ def test_reading_acts_on_nothing(engine: sa.Engine, site: ServedSite) -> None:
 
 def test_a_slice_shows_its_incidents_also_when_they_are_over(site: ServedSite) -> None:
     slice_ = "/api/v1/slice?group_by=channel&slice=channel%3Dchat"
-    site.post("/close", {**ACK, "outcome": "confirmed"})
+    site.post("/close", {**ACK, "outcome": "fixed"})
     (past,) = site.json(slice_)["past"]
-    assert (past["id"], past["outcome"], past["resolved_at"]) == (1, "confirmed", None)
+    assert (past["id"], past["outcome"], past["resolved_at"]) == (1, "fixed", None)
     assert site.json(f"{slice_}&metric=fpr")["past"] == []
     assert site.json("/api/v1/slice?group_by=channel&slice=channel%3Demail")["past"] == []
     page = site.get("/slice?group_by=channel&slice=channel%3Dchat")[1]

@@ -165,7 +165,7 @@ def act(number: int, action: Action, **more: object) -> Act:
     return Act(number, 5, action, "triage", **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.CONFIRMED, Outcome.FALSE_ALARM, Outcome.DATA_FAULT])
+@pytest.mark.parametrize("outcome", [Outcome.FIXED, Outcome.NOT_REAL, Outcome.BAD_DATA])
 def test_people_end_it_and_its_crossings(outcome: Outcome) -> None:
     world = World({VOICE: CELL})
     world.step(CELL, VOICE)
