@@ -19,7 +19,6 @@ from msgspec import Meta, Struct, field
 from alerts.dashboards.shown_states import WORDS, per_state
 from alerts.declared import Part, is_declared
 from monitor.core.contract import Metric
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.settings import Settings
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -269,7 +268,7 @@ def read(name: str, text: str, parameters: Mapping[str, str]) -> Dashboard:
     except (yaml.YAMLError, TypeError) as error:
         fault = " ".join(str(error).split())
         raise DeclarationError(f"{name}.yaml is no YAML of a dashboard: {fault}") from error
-    less = {"harmed_by_less": "|".join(m for m in Metric if m in HARMED_BY_LESS)}
+    less = {"harmed_by_less": "|".join(m for m in Metric if m.harmed_by_less)}
     texts = {**shared().texts, **less, **parameters, **content.get("texts", {})}
     dashboard = _converted(name, _filled(name, content, texts), Dashboard)
     for fault in _faults(dashboard):

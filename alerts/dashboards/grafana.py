@@ -19,7 +19,7 @@ from alerts.dashboards.declarations import (
     Variable,
     shared,
 )
-from alerts.dashboards.shown_states import COLORS
+from alerts.dashboards.shown_states import BY_CODE
 
 Json = dict[str, Any]
 Links = Mapping[str, Sequence[tuple[str, str]]]
@@ -181,8 +181,10 @@ def _options(panel: Panel) -> Json:
 
 def _overrides(panel: Panel) -> Iterator[Json]:
     if panel.color_states:
-        for state, color in COLORS.items():
-            yield _override(state.value, {"color": {"mode": "fixed", "fixedColor": color}})
+        for state in reversed(BY_CODE):
+            yield _override(
+                state.value, {"color": {"mode": "fixed", "fixedColor": state.row.color}}
+            )
     for name, look in panel.looks.items():
         yield _override(name, shared().looks[look])
     for column in panel.columns:

@@ -7,24 +7,13 @@ from __future__ import annotations
 
 from monitor.core.contract import State
 
-COLORS = {
-    State.BREACH: "dark-red",
-    State.SUSPECTED: "orange",
-    State.BETTER_OFF: "semi-dark-yellow",
-    State.STALE: "purple",
-    State.INCONCLUSIVE: "blue",
-    State.MATURING: "light-blue",
-    State.INSUFFICIENT_SUPPORT: "super-light-blue",
-    State.SUPPRESSED: "rgba(128, 128, 128, 0.5)",
-    State.NO_LIMIT: "rgba(128, 128, 128, 0.25)",
-    State.WITHIN_CONTRACT: "green",
-}
-CODES = {state: code for code, state in enumerate(reversed(COLORS))}
-"""Numbers of states for panels that can only draw numbers; the worst state is the highest."""
+BY_CODE = sorted(State, key=lambda state: state.row.code)
+"""States from the best to the worst, as panels draw them."""
+
 WORDS = {
-    value: (state.value.replace("_", " "), color)
-    for state, color in COLORS.items()
-    for value in (str(CODES[state]), state.value)
+    value: (state.value.replace("_", " "), state.row.color)
+    for state in reversed(BY_CODE)
+    for value in (str(state.row.code), state.value)
 }
 """Word and colour of each state, by its number and by its exported name."""
 
@@ -35,7 +24,7 @@ def per_state(query: str) -> str:
     A state that does not apply is left out; nothing stands for a slice that is not there.
     """
     queries = (
-        query.replace("<state>", state.value).replace("<code>", str(code))
-        for state, code in CODES.items()
+        query.replace("<state>", state.value).replace("<code>", str(state.row.code))
+        for state in BY_CODE
     )
     return "\nor ".join(queries)

@@ -23,7 +23,6 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     SliceRow,
 )
-from monitor.core.rates.gaps import HARMED_BY_LESS
 
 
 class WindowSays(enum.StrEnum):
@@ -173,7 +172,7 @@ def _reference_rate(
     if gap.reference != COMPLEMENT:
         return _rate(rows, gap.reference, metric)
     if rate.value is not None and gap.value is not None:
-        harm = gap.value if metric in HARMED_BY_LESS else -gap.value
+        harm = gap.value if metric.harmed_by_less else -gap.value
         return replace(rate, value=rate.value + harm)
     return _common_bounds(
         [row.rates.get(metric) for name, row in rows.items() if name != incident.slice]

@@ -17,8 +17,10 @@ import yaml
 from msgspec import Meta, Struct, field
 
 from alerts.declared import Part, is_declared
+from alerts.rules.metric_texts import metric_texts
 from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.contract import Metric
+from monitor.core.metric import LIMITED
 from monitor.core.time import SECOND
 from monitor.settings import Settings
 
@@ -127,7 +129,7 @@ def breach_runbook(metric: str) -> str:
 
 def breach_runbooks() -> dict[Metric, str]:
     """Return the names of the runbooks for breaches, by the metric that a contract limits."""
-    return {metric: breach_runbook(metric) for metric in Metric if metric is not Metric.READY}
+    return {metric: breach_runbook(metric) for metric in LIMITED}
 
 
 def matcher(keys: tuple[str, ...]) -> str:
@@ -227,14 +229,18 @@ def alerts(settings: Settings) -> tuple[Alert, ...]:
 def values(settings: Settings) -> dict[str, str]:
     """Return the values of placeholders, by placeholder."""
     stale = max(_STALE_SECONDS, settings.evaluate.cycle * _STALE_CYCLES // SECOND)
-    return declarations().texts | {
-        "job": settings.alerting.job,
-        "external_url": settings.alerting.external_url,
-        "labels_topic": settings.stream.labels_topic,
-        "labels_stale_seconds": str(_LABELS_STALE_SECONDS),
-        "completeness": f"{float(settings.evaluate.completeness):g}",
-        "evaluation_stale_seconds": str(stale),
-    }
+    return (
+        declarations().texts
+        | metric_texts()
+        | {
+            "job": settings.alerting.job,
+            "external_url": settings.alerting.external_url,
+            "labels_topic": settings.stream.labels_topic,
+            "labels_stale_seconds": str(_LABELS_STALE_SECONDS),
+            "completeness": f"{float(settings.evaluate.completeness):g}",
+            "evaluation_stale_seconds": str(stale),
+        }
+    )
 
 
 def filled(text: str, replacements: Mapping[str, str]) -> str:

@@ -30,15 +30,14 @@ from monitor.core.contract import (
     exceeds,
 )
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import LIMITED
 from monitor.core.probes.flips import in_rates
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gap_words import worse_off
-from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdicts, verdict
+from monitor.core.rates.gaps import GapColumns, level_verdicts, verdict
 from monitor.core.rates.tolerance import Tolerance
 from monitor.core.tables.bands import at_least
-
-_GAPS = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
 
 _Held = Mapping[frozenset[str], Sequence[Row]]
 """Rows of all pairs that hold variants of the same slices, by these slices."""
@@ -241,7 +240,7 @@ def _gap_checks(
     reference, limits = group.reference, contract.limits_of(group.name, text)
     if text == reference:
         return
-    for metric in _GAPS:
+    for metric in LIMITED:
         limit = limits.max_gap(metric)
         if limit is not None:
             allowed = Tolerance.of_gap(limit)
@@ -274,7 +273,7 @@ def _ratio_checks(
 ) -> Iterator[Check]:
     """Yield a check for each ratio to the reference that the contract limits in a slice."""
     reference, limits = group.reference, contract.limits_of(group.name, text)
-    for metric in _GAPS:
+    for metric in LIMITED:
         limit = limits.min_ratio(metric)
         if limit is not None:
             allowed = Tolerance.of_ratio(limit)
@@ -353,7 +352,7 @@ def _decide_by_codes(check: Check, rate: ShownRate | None, before: ShownRate | N
     new, old = _possible_range(rate), _possible_range(before)
     if new is None or old is None:
         return check
-    if check.metric in HARMED_BY_LESS:
+    if check.metric.harmed_by_less:
         worse, kept, limit = new[1] < old[0], new[0] >= old[1], old[0]
     else:
         worse, kept, limit = new[0] > old[1], new[1] <= old[0], old[1]
@@ -416,7 +415,7 @@ def _exact_gap(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | 
     if sides is None:
         return None
     more = sides[0] - sides[1]
-    return -more if metric in HARMED_BY_LESS else more
+    return -more if metric.harmed_by_less else more
 
 
 def _exact_rates(
@@ -457,7 +456,7 @@ def _shown_fraction(value: float | None) -> Fraction | None:
 
 def _level_point(metric: Metric, point: Fraction, limit: Fraction) -> Point:
     """Return PASS if a rate keeps its limit (TPR at least, FPR at most), else FAIL."""
-    return _pass_or_fail(point >= limit if metric in HARMED_BY_LESS else point <= limit)
+    return _pass_or_fail(point >= limit if metric.harmed_by_less else point <= limit)
 
 
 def _pass_or_fail(kept: bool) -> Point:

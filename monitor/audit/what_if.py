@@ -20,7 +20,6 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import Floats
 from monitor.core.probes.flips import explained, in_rates
-from monitor.core.rates.gaps import HARMED_BY_LESS
 
 MAX_THRESHOLDS = 25
 """Most thresholds of the default grid: nobody reads more lines."""
@@ -98,7 +97,7 @@ class _Slices:
 
         Without a reference it is the gap from the worst to the best slice.
         """
-        harm = -1 if metric in HARMED_BY_LESS else 1
+        harm = -1 if metric.harmed_by_less else 1
         harms = [harm * rate for rate in rates.values() if rate is not None]
         if len(harms) < 2:  # noqa: PLR2004 - a gap is between two
             return None

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import msgspec
 
-from monitor.core.contract import GAP_LIMITS, Metric
+from monitor.core.contract import gap_limit
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.words import points
@@ -15,8 +15,6 @@ from monitor.reports.proposals import MetricProposal, Proposal
 from monitor.settings import Settings
 from monitor.settings.as_text import use_case_text
 from monitor.settings.sections import UseCase
-
-_SUPPORTS = {Metric.TPR: "min_positives", Metric.FPR: "min_negatives"}
 
 
 def proposed(settings: Settings, proposals: Sequence[Proposal]) -> str:
@@ -65,9 +63,9 @@ def _proposed_use_case(use_case: UseCase, proposal: Proposal) -> UseCase:
     changes: dict[str, object] = {}
     for metric in proposal.metrics:
         if metric.max_gap is not None and metric.min_support is not None:
-            changes[GAP_LIMITS[metric.metric]] = Fraction(f"{metric.max_gap:.2f}")
-            if metric.metric in _SUPPORTS:
-                changes[_SUPPORTS[metric.metric]] = metric.min_support
+            changes[gap_limit(metric.metric)] = Fraction(f"{metric.max_gap:.2f}")
+            if support := metric.metric.row.support:
+                changes[support] = metric.min_support
     windows = use_case.windows
     if proposal.window in windows:
         changes["window"] = proposal.window

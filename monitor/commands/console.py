@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, MINUTE, to_datetime
-from monitor.drawing.charts import TERMINAL_STYLES, TONES
+from monitor.drawing.charts import TERMINAL_STYLES
 
 PIPED_WIDTH = 160
 NONE = "-"
-STATE_STYLES = {state: TERMINAL_STYLES[tone] for state, tone in TONES.items()}
+STATE_STYLES = {state: TERMINAL_STYLES[state.row.tone] for state in State}
 
 
 def console() -> Console:

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
-
-class Metric(enum.StrEnum):
-    """Rate of a slice that a contract may limit: selection, TPR, FPR, blocked, ready, precision.
-
-    SELECTION = P(auto_serve); TPR = P(auto_serve | ready); FPR = P(auto_serve | not ready);
-    BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate; PRECISION =
-    P(ready | auto_serve), only of contracts that limit it.
-    """
-
-    SELECTION = "selection"
-    TPR = "tpr"
-    FPR = "fpr"
-    BLOCKED = "blocked"
-    READY = "ready"
-    PRECISION = "precision"
-
-    @property
-    def labelled(self) -> bool:
-        """True when the rate is based on labels."""
-        return self in _LABELLED
-
-
-_LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY, Metric.PRECISION})
-
-
-USUAL_METRICS = tuple(metric for metric in Metric if metric is not Metric.PRECISION)
-"""Metrics that every contract shows."""
+from monitor.core.metric import USUAL_METRICS as USUAL_METRICS  # noqa: PLC0414
+from monitor.core.metric import Metric as Metric  # noqa: PLC0414
+from monitor.core.state import State as State  # noqa: PLC0414
 
 
 class Verdict(enum.StrEnum):
@@ -48,21 +25,6 @@ class Verdict(enum.StrEnum):
     BETTER_OFF = "better_off"  # neither good nor bad for the slice: others are worse off
     INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     INSUFFICIENT_SUPPORT = "insufficient_support"
-
-
-class State(enum.StrEnum):
-    """State of a slice and metric under its contract; WITHIN_CONTRACT is the only good state."""
-
-    SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
-    INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
-    MATURING = "maturing"  # labels requested have not arrived yet
-    NO_LIMIT = "no_limit"  # the contract sets none that applies
-    INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
-    WITHIN_CONTRACT = "within_contract"  # upper bound at or below the limit
-    STALE = "stale"  # it was within the contract, but that is longer ago than max_age
-    BETTER_OFF = "better_off"  # upper bound below minus the limit: others are worse off
-    SUSPECTED = "suspected"  # lower bound above the limit
-    BREACH = "breach"  # the sequential test has crossed
 
 
 class Severity(enum.StrEnum):
@@ -83,23 +45,6 @@ def role_of(metric: Metric, primary: Metric) -> Role:
     """Return PRIMARY if ``metric`` is the contract's ``primary`` metric, else GUARDRAIL."""
     return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
-
-GAP_LIMITS = {
-    Metric.TPR: "max_tpr_gap",
-    Metric.FPR: "max_fpr_gap",
-    Metric.BLOCKED: "max_blocked_gap",
-    Metric.SELECTION: "max_selection_gap",
-    Metric.PRECISION: "max_precision_gap",
-}
-"""Names of the limits on gaps, by metric."""
-
-LIMITED_METRICS = {
-    **{name: metric for metric, name in GAP_LIMITS.items()},
-    "min_selection_ratio": Metric.SELECTION,
-    "min_tpr": Metric.TPR,
-    "max_fpr": Metric.FPR,
-}
-"""Metrics by the names of all limits."""
 
 DEFAULT_PAGE_ON = ("max_tpr_gap", "min_tpr")
 """Limits that page unless a contract says otherwise: the harm is delayed help."""
@@ -137,31 +82,53 @@ class Limits:
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """Return the limit on the gap of a metric; None without one."""
-        limit: Fraction | None = getattr(self, GAP_LIMITS[metric]) if metric in GAP_LIMITS else None
-        return limit
+        return self._number(gap_limit(metric))
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
         """Return the smallest allowed ratio of lower to higher rate of a metric, or None."""
-        return self.min_selection_ratio if metric is Metric.SELECTION else None
+        return self._number(f"min_{metric}_ratio")
 
     def min_level(self, metric: Metric) -> Fraction | None:
         """Return the smallest allowed rate of a metric in any slice; None without one."""
-        return self.min_tpr if metric is Metric.TPR else None
+        return self._number(f"min_{metric}")
 
     def max_level(self, metric: Metric) -> Fraction | None:
         """Return the largest allowed rate of a metric in any slice; None without one."""
-        return self.max_fpr if metric is Metric.FPR else None
+        return self._number(f"max_{metric}")
 
     def level(self, metric: Metric) -> Fraction | None:
         """Return the limit on a metric's level (``min_tpr`` or ``max_fpr``); None without one."""
         low = self.min_level(metric)
         return self.max_level(metric) if low is None else low
 
+    def limits(self, metric: Metric) -> bool:
+        """Return True if any limit is on the metric."""
+        names = (name for name, limited in LIMITED_METRICS.items() if limited is metric)
+        return any(getattr(self, name) is not None for name in names)
+
     def min_support(self, metric: Metric) -> int:
         """Return the support a metric needs: positives for TPR, negatives for FPR, else the sum."""
-        return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
-            metric, self.min_positives + self.min_negatives
-        )
+        name = metric.row.support
+        needed: int = getattr(self, name) if name else self.min_positives + self.min_negatives
+        return needed
+
+    def _number(self, name: str) -> Fraction | None:
+        """Return the limit of this name; None without one, or if no metric has such a limit."""
+        return getattr(self, name, None)
+
+
+def gap_limit(metric: Metric) -> str:
+    """Return the name of the limit on a metric's gap."""
+    return f"max_{metric}_gap"
+
+
+_LIMIT = re.compile(r"(?:min|max)_(?P<metric>[a-z]+)(?:_gap|_ratio)?")
+LIMITED_METRICS = {
+    field.name: Metric(match["metric"])
+    for field in fields(Limits)
+    if (match := _LIMIT.fullmatch(field.name)) and match["metric"] in set(Metric)
+}
+"""Metrics by the names of all limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +227,13 @@ class Contract:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Metrics shown under the contract; precision only if a limit on precision exists."""
+        """Metrics shown under the contract: the usual ones, and others that it limits."""
         own_limits = (own_limits.over(self.limits) for own_limits in self.own_limits)
-        limits = [
-            precision_limit.max_precision_gap for precision_limit in (self.limits, *own_limits)
-        ]
-        return (
-            USUAL_METRICS
-            if all(precision_limit is None for precision_limit in limits)
-            else tuple(Metric)
+        all_limits = (self.limits, *own_limits)
+        return tuple(
+            metric
+            for metric in Metric
+            if metric.row.always_shown or any(limits.limits(metric) for limits in all_limits)
         )
 
     @property

@@ -21,7 +21,7 @@ from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownInciden
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
 from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
-from monitor.drawing.charts import TERMINAL_STYLES, TONES
+from monitor.drawing.charts import TERMINAL_STYLES
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown."""
@@ -166,7 +166,7 @@ def _table(slices: Sequence[SliceView], wide: bool) -> Table:
 
 
 def _cells(view: SliceView, wide: bool) -> list[Text]:
-    colour = TERMINAL_STYLES[TONES[view.state]]
+    colour = TERMINAL_STYLES[view.state.row.tone]
     cells = [
         Text(f" {view.row.slice.partition('=')[2]}"),
         Text(_number(view.truth)),

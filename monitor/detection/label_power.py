@@ -31,7 +31,7 @@ import numpy as np
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.intervals import Floats, divide, mover, wilson
 from monitor.core.publish.snapshot import GroupTable, ShownRate
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import WEEK
 
 POWER = 0.80
@@ -82,7 +82,7 @@ class PowerDesign:
         reference_interval = _interval(self.reference_rate, weeks * self.reference_weekly, z)
         worse, better = (
             (reference_interval, slice_interval)
-            if self.metric in HARMED_BY_LESS
+            if self.metric.harmed_by_less
             else (slice_interval, reference_interval)
         )
         lower, _ = mover(*worse, *better)
@@ -96,7 +96,7 @@ class PowerDesign:
 
     def _worse_off(self, gap: float | Floats) -> Floats:
         """Return the slices' rates if they were worse than their references by ``gap``."""
-        return self.reference_rate + (-gap if self.metric in HARMED_BY_LESS else gap)
+        return self.reference_rate + (-gap if self.metric.harmed_by_less else gap)
 
 
 def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed | None]:

@@ -34,20 +34,6 @@ _DAY = 86_400
 _ACROSS = (_LEFT, WIDTH - _RIGHT)
 _STRIP, _MIDDLE = (3, STRIP_HEIGHT - 3), STRIP_HEIGHT / 2
 
-TONES = {
-    State.BREACH: "bad",
-    State.SUSPECTED: "bad",
-    State.BETTER_OFF: "plain",
-    State.WITHIN_CONTRACT: "good",
-    State.INCONCLUSIVE: "unsure",
-    State.STALE: "old",
-    State.MATURING: "old",
-    State.INSUFFICIENT_SUPPORT: "grey",
-    State.NO_LIMIT: "plain",
-    State.SUPPRESSED: "hidden",
-}
-"""CSS class of a state, for its colour; words always say the same."""
-
 
 TERMINAL_STYLES = {
     **{"bad": "bold red", "good": "green", "unsure": "yellow", "old": "cyan"},
@@ -107,7 +93,7 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
     if gap.value is not None:
         parts.append(_state_mark(x(gap.value), cell.state))
     label = f"gap {gap_text(gap)} points{allowed}"
-    return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
+    return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {cell.state.row.tone}")
 
 
 def gap_axis(scale: float) -> Markup:
@@ -151,7 +137,7 @@ def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
 
 def _state_mark(x: float, state: State) -> str:
     """Return an SVG circle at ``x``; a diamond for states beyond the limit, not only a colour."""
-    if TONES[state] == "bad":
+    if state.row.tone == "bad":
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
 

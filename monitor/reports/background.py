@@ -7,7 +7,7 @@ from datetime import date
 
 from monitor.core.contract import State
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import FINDINGS, TERMS, slice_name
+from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
@@ -37,7 +37,7 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
     for metric in limited(contract):
         role = "primary metric" if metric is contract.primary else "guardrail"
         usual = limits_text(contract.limits_of("", "", metric))
-        yield f"{role}: {TERMS[metric].name}", usual or "none for all slices"
+        yield f"{role}: {metric.row.heading}", usual or "none for all slices"
         for name, text in own_limits_text(contract, metric):
             yield f"in its place, for {name} ({metric.value})", text
     for metric in limited(contract):

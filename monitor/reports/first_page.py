@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from monitor.core.contract import State, Verdict
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
@@ -115,7 +115,7 @@ def verdict_cell(judged: Judged) -> TableCell:
 def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
     """Yield the sentences below the table: its terms, and how much it leaves out."""
     metrics = dict.fromkeys(judged.cell.metric for judged in rows)
-    names = "; ".join(f"{metric.value}: {TERMS[metric].name}" for metric in metrics)
+    names = "; ".join(f"{metric.value}: {metric.row.heading}" for metric in metrics)
     yield f"{names}. A gap above 0 means that the slice is worse off."
     more = leading_total(report) - MOST_LISTED
     if more > 0:
@@ -131,7 +131,7 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
         )
         if rest:
             passed = "; ".join(
-                f"{TERMS[metric].name}, {number} slice{'s' if number > 1 else ''}"
+                f"{metric.row.heading}, {number} slice{'s' if number > 1 else ''}"
                 for metric, number in rest.items()
             )
             yield f"{report.named(contract)}Also checked and within their limits: {passed}."
@@ -192,7 +192,7 @@ def incident_row(report: WeeklyReport, incident: ReleasedIncident) -> Iterator[s
     """Yield id, contract, rate, slice, begin and state of an incident."""
     yield TableCell(str(incident.id), link=f"/incidents/{incident.id}")
     yield incident.contract
-    yield TERMS[incident.metric].name
+    yield incident.metric.row.heading
     yield slice_name(incident.slice)
     yield report.moment(incident.since)
     open_ = incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks, limited
-from monitor.core.publish.glossary import STATES, slice_name
-from monitor.core.publish.lines import RANKS, Cell, cell, places
+from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.sides import BAD
 from monitor.core.publish.snapshot import ContractTable, WindowTable
+from monitor.core.state import RANKS
 from monitor.reports.weekly_report import WeeklyReport
 
 MOST_LISTED = 12
@@ -90,7 +91,7 @@ def _rank(judged: Judged) -> tuple[bool, int]:
 
 def state_text(state: State) -> str:
     """Return a state in words; each kind of breach reads as over the limit."""
-    return "over the limit" if state in BAD else STATES[state]
+    return "over the limit" if state in BAD else state.row.words
 
 
 def cell_key(judged: Judged) -> tuple[str, str, str, Metric]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from monitor.core.contract import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values, slice_name
-from monitor.core.publish.lines import RANKS, Cell, all_metrics, cell, places, total_place
+from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -26,6 +26,7 @@ from monitor.core.publish.words import (
     rate_text,
     ratio_text,
 )
+from monitor.core.state import RANKS
 from monitor.drawing import plots
 from monitor.drawing.tables import Table, TableCell, table
 from monitor.reports.first_page import limits_cell, verdict_cell

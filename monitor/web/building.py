@@ -15,7 +15,6 @@ from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import (
-    SLICE_CLASSES,
     SliceLine,
     all_metrics,
     find_place,
@@ -39,6 +38,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.words import moment_text
+from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (

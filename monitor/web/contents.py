@@ -39,7 +39,7 @@ class ContractContent:
         verdict: on all of its checks.
         notes: what has to be known to read the numbers.
         total: all decisions together.
-        counts: number of slices by class, a key of SLICE_CLASSES.
+        counts: number of slices by class, one of SLICE_CLASSES.
         group_bys: names of its group-bys.
         slices: the ranked slices of all group-bys, or those that the view looks for.
         versions: those of them that are versions of the router, each beside its reference.

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from monitor.core.contract import Metric
-from monitor.core.publish.lines import SLICE_CLASSES
+from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import WINDOWS, IsoWeek, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 
@@ -44,7 +44,7 @@ class ViewSubject:
         as_of: event time (us), for the newest Snapshot of that time; None: the newest of all.
         page: page of a long list, from 1.
         find: part of the slice's name, in any case; empty: all slices.
-        show: class of slices, a key of SLICE_CLASSES; empty: all classes.
+        show: class of slices, one of SLICE_CLASSES; empty: all classes.
     """
 
     contract: str = ""

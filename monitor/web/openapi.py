@@ -9,7 +9,7 @@ import msgspec
 
 from monitor.core.contract import Metric
 from monitor.core.publish.incident_reports import IncidentReport
-from monitor.core.publish.lines import SLICE_CLASSES
+from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import WINDOWS
 from monitor.reports.as_json import ReportDocument
 from monitor.web.contents import (

@@ -18,14 +18,15 @@ from monitor import drawing
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
-from monitor.core.publish.glossary import BADGES, STATES, TERMS, slice_name
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.history import HistoryPoint, Trends
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
 from monitor.core.publish.limitations import Limitation
-from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
+from monitor.core.publish.lines import Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.state import RANKS, SLICE_CLASSES
 from monitor.core.time import MINUTE, to_micros
 from monitor.drawing import charts
 from monitor.reports import ReportFacts
@@ -240,11 +241,8 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
     environment.globals |= {
         "site": facts,
         "style": Markup(style),  # noqa: S704 - our own file
-        "tones": charts.TONES,
+        "ranks": RANKS,
         "verdicts": _VERDICTS,
-        "terms": TERMS,
-        "states": STATES,
-        "badges": BADGES,
         "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
         "outcomes": tuple(Outcome),
         "none_text": words.NONE,

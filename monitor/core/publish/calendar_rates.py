@@ -13,8 +13,9 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.intervals import Z95, Floats
+from monitor.core.metric import Among
 from monitor.core.rates.effective import Evidence
-from monitor.core.rates.estimates import RateColumns
+from monitor.core.rates.estimates import HIT_ROUTES, RateColumns
 from monitor.core.tables.bands import Bands, Bools, Detail
 from monitor.core.tables.completeness import Completeness, completeness
 from monitor.core.tables.counted import Counted
@@ -31,15 +32,13 @@ from monitor.core.tables.settings import PAIR_PARTS, Part
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
 
-_LABELS_OF: Mapping[Metric, tuple[Measure, ...]] = {
-    Metric.SELECTION: (),
-    Metric.BLOCKED: (),
-    Metric.TPR: (Measure.READY,),
-    Metric.FPR: (Measure.NOT_READY,),
-    Metric.READY: (Measure.READY, Measure.NOT_READY),
-    Metric.PRECISION: (Measure.READY, Measure.NOT_READY),
-}
-"""Label tables that must show their counts if a rate is to be shown."""
+
+def _labels_of(metric: Metric) -> tuple[Measure, ...]:
+    """Return the label tables that must show their counts if a rate is to be shown."""
+    if not metric.labelled:
+        return ()
+    by_trials = {Among.READY: (Measure.READY,), Among.NOT_READY: (Measure.NOT_READY,)}
+    return by_trials.get(metric.row.among, LABEL_MEASURES)
 
 
 class LabelSizes(NamedTuple):
@@ -186,7 +185,7 @@ class UseCaseTables:
             for span in self.tables.get(Measure.DECISIONS, {})
             if span.kind is SpanKind.WEEK
             and first.start < span.end <= last.end
-            and all(span in self.tables.get(measure, {}) for measure in _LABELS_OF[metric])
+            and all(span in self.tables.get(measure, {}) for measure in _labels_of(metric))
         ]
         return (max(weeks),) if weeks else tuple(spans)
 
@@ -237,7 +236,7 @@ class GroupRates:
 
     def has(self, span: Span, metric: Metric) -> bool:
         """Return True if all tables that a rate needs in a span are published."""
-        measures = (Measure.DECISIONS, *_LABELS_OF[metric])
+        measures = (Measure.DECISIONS, *_labels_of(metric))
         return all(span in self._bands(measure) for measure in measures)
 
     def has_any(self, spans: Sequence[Span]) -> bool:
@@ -247,7 +246,7 @@ class GroupRates:
 
     def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
         """Return the spans of a window for a metric, oldest first; empty before any closes."""
-        place = window, _LABELS_OF[metric], k
+        place = window, _labels_of(metric), k
         if place not in self._spans:  # metrics of the same label tables have the same spans
             self._spans[place] = self._chosen(*place)
         return self._spans[place]
@@ -280,8 +279,7 @@ class GroupRates:
     def _estimate(self, spans: Sequence[Span], metric: Metric) -> RateEstimate:
         if metric.labelled:
             return labelled_estimate(self.labelled_counts(spans), metric)
-        route = Route.AUTO_SERVE if metric is Metric.SELECTION else Route.BLOCKED_BY_EVIDENCE
-        hits = np.array([part.route is route for part in self.tables.parts], bool)
+        hits = np.array([part.route is HIT_ROUTES[metric] for part in self.tables.parts], bool)
         return selection_estimate(self._total_over(Measure.DECISIONS, spans), hits)
 
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State, Verdict
+from monitor.core.metric import GRAVEST_FIRST
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.sides import BAD, better_off_alone, judged_by, listed, mirrored
@@ -48,18 +49,14 @@ class LimitCheck:
 def limited(table: ContractTable) -> tuple[Metric, ...]:
     """Return the metrics that a contract limits, the primary first, then the guardrails.
 
-    Guardrails are in the order TPR, FPR, precision, blocked rate and selection rate.
+    Guardrails with the gravest harm come first.
     """
     limits = {
         *(*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels),
         *(own.metric for own in table.own_limits),
     }
-    limited_metrics = [metric for metric in _ORDER if metric in limits]
+    limited_metrics = [metric for metric in GRAVEST_FIRST if metric in limits]
     return tuple(sorted(limited_metrics, key=lambda metric: metric is not table.primary))
-
-
-_FIRST = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
-_ORDER = (*_FIRST, *(metric for metric in Metric if metric not in _FIRST))
 
 
 def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:

@@ -6,9 +6,8 @@ Page, API and documentation take their words from this module.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import WITHHELD
@@ -16,83 +15,6 @@ from monitor.core.publish.snapshot import WITHHELD
 _TOTAL = "all decisions"
 SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """Metric in words: heading, symbol and meaning.
-
-    Attributes:
-        name: heading.
-        symbol: the probability.
-        meaning: meaning in one sentence.
-    """
-
-    name: str
-    symbol: str
-    meaning: str
-
-
-TERMS: Mapping[Metric, Term] = {
-    Metric.TPR: Term(
-        "Ready replies served at once (TPR)",
-        "P(auto_serve | ready)",
-        "Where it is lower, replies that were ready are held back for review: help comes late.",
-    ),
-    Metric.FPR: Term(
-        "Unready replies served (FPR)",
-        "P(auto_serve | not ready)",
-        "Where it is higher, replies that were not ready go out without review.",
-    ),
-    Metric.SELECTION: Term(
-        "Requests served at once (selection rate)",
-        "P(auto_serve)",
-        "Of all requests, ready or not: it differs, too, where other requests come.",
-    ),
-    Metric.BLOCKED: Term(
-        "Requests blocked (blocked rate)",
-        "P(blocked_by_evidence)",
-        "Where it is higher, more requests get no reply because evidence is missing.",
-    ),
-    Metric.READY: Term(
-        "Replies that are ready (base rate)",
-        "P(ready)",
-        "By the reviewers' judgement; no property of the router, and never limited.",
-    ),
-    Metric.PRECISION: Term(
-        "Served replies that were ready (precision)",
-        "P(ready | auto_serve)",
-        "Where it is lower, more of the replies that go out without review are not ready.",
-    ),
-}
-"""Metrics in words; "ready" is the reviewers' judgement."""
-
-STATES: Mapping[State, str] = {
-    State.SUPPRESSED: "hidden to protect privacy",
-    State.INSUFFICIENT_SUPPORT: "not enough data yet",
-    State.MATURING: "labels are still to come",
-    State.NO_LIMIT: "no limit applies",
-    State.INCONCLUSIVE: "not enough data yet to tell",
-    State.WITHIN_CONTRACT: "within the limit",
-    State.STALE: "was within the limit; the data are too old now",
-    State.BETTER_OFF: "others are worse off by more than the limit",
-    State.SUSPECTED: "over the limit, not yet confirmed",
-    State.BREACH: "over the limit, confirmed by the sequential test",
-}
-"""States in words, the same on every surface."""
-
-BADGES: Mapping[State, str] = {
-    State.SUPPRESSED: "hidden",
-    State.INSUFFICIENT_SUPPORT: "not enough data",
-    State.MATURING: "labels to come",
-    State.NO_LIMIT: "no limit",
-    State.INCONCLUSIVE: "undecided",
-    State.WITHIN_CONTRACT: "within limit",
-    State.STALE: "too old",
-    State.BETTER_OFF: "better off",
-    State.SUSPECTED: "over limit",
-    State.BREACH: "breach",
-}
-"""States in two or three words, for tables of the page."""
 
 FINDINGS: Mapping[Annotation, str] = {
     Annotation.GAP: "on a weekly list: over the limit (false discovery rate 0.10)",

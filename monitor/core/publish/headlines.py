@@ -13,7 +13,7 @@ from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.limit_words import breach_text, limit_text
 from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownLimit, WindowTable
-from monitor.core.rates.gap_words import RATED, said_of_slice
+from monitor.core.rates.gap_words import said_of_slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def incident_sentence(
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
     name = slice_name(slice_)
     if slice_ == WITHHELD:
-        return f"{RATED[metric]}: hidden to protect privacy"
+        return f"{metric.row.event}: hidden to protect privacy"
     if behind in (Behind.SLICE, Behind.REFERENCE):
         comparison = said_of_slice(metric, 1 if behind is Behind.SLICE else -1)
         return f"{name}: {comparison} than for its reference{broken}"
-    return f"{name}: {RATED[metric]}, outside the limit{broken}"
+    return f"{name}: {metric.row.event}, outside the limit{broken}"

@@ -15,7 +15,7 @@ from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ContractTable, LimitKind, ShownGap, ShownLimit
 from monitor.core.publish.words import gap_text, percent, points, ratio_text
-from monitor.core.rates.gap_words import RATED, said_of_slice
+from monitor.core.rates.gap_words import said_of_slice
 
 _TEXTS = {
     LimitKind.MAX_GAP: ("gap at most {:g} points", 100),
@@ -87,11 +87,11 @@ def breach_text(slice_: str, cell: Cell) -> str:
     """Return a phrase on how a failing cell of a slice breaks its limit, and by how much."""
     name, limit = slice_name(slice_), cell.decided_by
     if limit is not None and limit.kind in _LEVELS:
-        failure = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"
+        failure = f"{name}: {cell.metric.row.event} {_LEVELS[limit.kind]}"
     elif cell.state is State.BETTER_OFF:
         failure = f"all but {name}: {said_of_slice(cell.metric, 1.0)} than for {name}"
     elif cell.gap is None or not cell.gap.value:
-        failure = f"{name}: {RATED[cell.metric]}, outside the limit"
+        failure = f"{name}: {cell.metric.row.event}, outside the limit"
     else:
         comparison = said_of_slice(cell.metric, cell.gap.value)
         failure = f"{name}: {comparison} than for {slice_name(cell.gap.reference)}"

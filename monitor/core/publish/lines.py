@@ -20,27 +20,8 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     WindowTable,
 )
+from monitor.core.state import RANKS, SLICE_CLASSES
 from monitor.core.time import to_datetime
-
-RANKS = (
-    *(State.BREACH, State.SUSPECTED, State.BETTER_OFF, State.INCONCLUSIVE),
-    *(State.STALE, State.MATURING, State.WITHIN_CONTRACT),
-    *(State.INSUFFICIENT_SUPPORT, State.NO_LIMIT, State.SUPPRESSED),
-)
-"""States, from the worst to the unknown ones."""
-
-
-SLICE_CLASSES = {
-    "breach": (State.BREACH,),
-    "over_limit": (State.SUSPECTED,),
-    "undecided": (
-        *(State.INCONCLUSIVE, State.STALE),
-        *(State.MATURING, State.INSUFFICIENT_SUPPORT),
-    ),
-    "hidden": (State.SUPPRESSED,),
-    "within_limit": (State.WITHIN_CONTRACT, State.BETTER_OFF, State.NO_LIMIT),
-}
-"""Classes of slices for counts and filters; a slice is in the first that any of its cells is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +90,9 @@ class SliceLine:
 
     @property
     def slice_class(self) -> str:
-        """Class of the slice by its worst cell: a key of :data:`SLICE_CLASSES`."""
-        states = {cell.state for cell in self.cells}
-        return next((name for name, of in SLICE_CLASSES.items() if states & {*of}), "within_limit")
+        """Class of the slice by its worst cell: one of :data:`SLICE_CLASSES`."""
+        classes = (cell.state.row.slice_class for cell in self.cells)
+        return min(classes, key=SLICE_CLASSES.index, default="within_limit")
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:

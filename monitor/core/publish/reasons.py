@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State
-from monitor.core.publish.glossary import STATES
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -55,7 +54,9 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
     state = place.row.states[metric]
     if state not in _ENDS:
         return "", ""
-    why = "Nothing is published yet" if place.period(metric) is None else STATES[state].capitalize()
+    why = (
+        "Nothing is published yet" if place.period(metric) is None else state.row.words.capitalize()
+    )
     return f"{why}.", _ENDS[state](place, metric)
 
 

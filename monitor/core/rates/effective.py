@@ -35,6 +35,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata
 from monitor.core.intervals import Floats, divide, wilson
+from monitor.core.metric import Among
 
 _STEPS = 6
 """Steps towards a bound that agrees with its D, from the largest D and hence from outside."""
@@ -57,8 +58,9 @@ class Trials:
 
         PRECISION has trials only on auto_serve, with ready decisions as hits.
         """
-        hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
-        if metric is not Metric.PRECISION:
+        unready = metric.row.among is Among.NOT_READY
+        hits = strata.labelled - strata.ready if unready else strata.ready
+        if metric.row.among is not Among.SERVED:
             return cls(strata.decisions, strata.labelled, hits)
         served = np.array([route is Route.AUTO_SERVE for route in REVIEWED_ROUTES], np.float64)
         only = served[:, None, None]

@@ -30,19 +30,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata, production
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.metric import Among, Metric, Share
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
-HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
+_ROUTES = {Share.SERVED: Route.AUTO_SERVE, Share.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
+HIT_ROUTES = {metric: _ROUTES[metric.row.share] for metric in Metric if not metric.labelled}
 """Metrics of routes: every decision is a trial, and a decision on this route is a hit."""
-
-_SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
-"""Metrics whose numerator is ready replies, of all decisions or of one route."""
 
 _AUTO = REVIEWED_ROUTES.index(Route.AUTO_SERVE)
 
@@ -234,14 +232,14 @@ def _hits_and_misses(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64
 
 def _extreme_rates(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
     """Return evidence of the lowest and of the highest rates that unlabelled decisions allow."""
-    cases = ((0, 0), (1, 1)) if metric in _SHARES_READY else ((0, 1), (1, 0))
+    cases = ((0, 0), (1, 1)) if metric.of_ready else ((0, 1), (1, 0))
     worst, best = (_evidence(trials.filled(case), metric) for case in cases)
     return worst, best
 
 
 def _evidence(trials: Trials, metric: Metric) -> Evidence:
     """Return the evidence of a metric; value NaN and support 0 where a rate has no point."""
-    evidence = (ready_share if metric in _SHARES_READY else served_share)(trials)
+    evidence = (ready_share if metric.of_ready else served_share)(trials)
     return evidence.unless(np.isnan(evidence.value) | trials.unlabelled.any(axis=(0, 1)))
 
 
@@ -251,11 +249,10 @@ def _numerator_and_rest(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]
     ``totals`` is (N, labelled, ready) x route x S.
     """
     _, labelled, ready = totals
-    if metric is Metric.READY:
-        return ready.sum(axis=0), (labelled - ready).sum(axis=0)
-    if metric is Metric.PRECISION:
-        return ready[_AUTO], (labelled - ready)[_AUTO]
-    auto, review = ready if metric is Metric.TPR else labelled - ready
+    if metric.of_ready:
+        routes = [_AUTO] if metric.row.among is Among.SERVED else slice(None)
+        return ready[routes].sum(axis=0), (labelled - ready)[routes].sum(axis=0)
+    auto, review = labelled - ready if metric.row.among is Among.NOT_READY else ready
     return auto, review
 
 

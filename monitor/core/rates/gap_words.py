@@ -14,17 +14,6 @@ Example:
 from __future__ import annotations
 
 from monitor.core.contract import Metric
-from monitor.core.rates.gaps import HARMED_BY_LESS
-
-RATED = {
-    Metric.SELECTION: "requests served",
-    Metric.TPR: "ready replies served",
-    Metric.FPR: "unready replies served",
-    Metric.BLOCKED: "requests blocked",
-    Metric.READY: "replies ready",
-    Metric.PRECISION: "served replies ready",
-}
-"""Rates as events that happen to a slice more or less often."""
 
 
 def worse_off(slice_: str, reference: str, gap: float | None) -> str:
@@ -41,5 +30,5 @@ def said_of_slice(metric: Metric, gap: float) -> str:
         metric: metric of the gap.
         gap: positive if the slice is worse off (READY: if it is ready more often).
     """
-    less = (metric in HARMED_BY_LESS) is (gap > 0)
-    return f"{RATED[metric]} {'less' if less else 'more'} often"
+    less = metric.harmed_by_less is (gap > 0)
+    return f"{metric.row.event} {'less' if less else 'more'} often"

@@ -21,11 +21,6 @@ from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.tolerance import SLACK, Tolerance
 
-HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR, Metric.PRECISION})
-"""Metrics whose lower rate is the worse one (delayed help; fewer served replies are ready). For
-other metrics the higher rate is worse (unclear replies served, requests blocked). For READY the
-orientation has no meaning."""
-
 Bools = npt.NDArray[np.bool_]
 
 
@@ -84,7 +79,7 @@ def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
     if slices.metric is not reference.metric:
         raise ValueError(f"{slices.metric} is not comparable with {reference.metric}")
     worse, better = slices, reference
-    if slices.metric in HARMED_BY_LESS:
+    if slices.metric.harmed_by_less:
         worse, better = reference, slices
     lower, upper = mover(*_interval(worse), *_interval(better))
     ratio_lower, ratio_upper = ratio_interval(*_interval(slices), *_interval(reference))
@@ -194,7 +189,7 @@ def level_verdicts(
     if limit is None:
         return [None] * len(rates.value)
     edge = float(limit)
-    if rates.metric in HARMED_BY_LESS:
+    if rates.metric.harmed_by_less:
         fails, passes = rates.upper < edge - SLACK, rates.lower >= edge - SLACK
     else:
         fails, passes = rates.lower > edge + SLACK, rates.upper <= edge + SLACK
@@ -216,7 +211,7 @@ def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | No
     with_point = np.flatnonzero(~np.isnan(points))
     if len(with_point) < 2:  # noqa: PLR2004 - a distance has two ends
         return None
-    harm = -points[with_point] if metric in HARMED_BY_LESS else points[with_point]
+    harm = -points[with_point] if metric.harmed_by_less else points[with_point]
     worst, best = int(with_point[harm.argmax()]), int(with_point[harm.argmin()])
     return worst, best, float(abs(points[worst] - points[best]))
 

@@ -33,15 +33,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 from monitor.core.tables.bands import Bools
 from monitor.core.tables.counted import Counted
 
-_SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
 Share = Callable[[Floats, float], Evidence]
 """Evidence of a rate from counts, shape (counts, rows) or several of them side by side, and from
 what is assumed of decisions without any label: 0 that it lowers the rate, 1 that it raises it."""
@@ -129,7 +128,8 @@ def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
     stratum, FPR k labels that are not ready.
     """
     joined = _stacked_counts(counts)
-    labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
+    by_trials = {Among.READY: counts.ready, Among.NOT_READY: counts.not_ready}
+    labels = by_trials.get(metric.row.among, counts.decisions)
     shown = joined.shown & (labels.low > 0).any(axis=0)
     return RateEstimate.from_bands(
         _share_function(counts, metric), joined, _has_both_sides(counts, metric), shown
@@ -142,11 +142,11 @@ def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
     It is what a table of labels says to somebody who forgets that they are a biased sample.
     """
     ready, not_ready = counts.ready.middle, counts.not_ready.middle
-    if metric in _SHARES_READY:
-        strata = counts.served if metric is Metric.PRECISION else np.ones_like(counts.served)
+    if metric.of_ready:
+        strata = counts.served if metric.row.among is Among.SERVED else np.ones_like(counts.served)
         hits, misses = ready[strata].sum(axis=0), not_ready[strata].sum(axis=0)
     else:
-        labels = not_ready if metric is Metric.FPR else ready
+        labels = not_ready if metric.row.among is Among.NOT_READY else ready
         hits, misses = labels[counts.served].sum(axis=0), labels[~counts.served].sum(axis=0)
     return divide(hits, hits + misses)
 
@@ -171,10 +171,10 @@ def _has_both_sides(counts: LabelledCounts, metric: Metric) -> Bools:
         few = (counts.decisions.low == 0) | ready | not_ready
         blind = [~few[route].any(axis=0) for route in (served, ~served)]
         sides = (ready & ~np.any(blind, axis=0), not_ready)
-    elif metric is Metric.PRECISION:
+    elif metric.of_ready:
         sides = (ready[served], not_ready[served])
     else:
-        labels = ready if metric is Metric.TPR else not_ready
+        labels = ready if metric.row.among is Among.READY else not_ready
         sides = (labels[served], labels[~served])
     return np.asarray(sides[0].any(axis=0) & sides[1].any(axis=0))
 
@@ -184,7 +184,7 @@ def _share_function(counts: LabelledCounts, metric: Metric) -> Share:
     strata, all_labelled, served = len(counts.served), counts.all_labelled, counts.served
     of_route = {Route.AUTO_SERVE: served, Route.HUMAN_REVIEW: ~served}
     by_route = np.array([of_route[r] for r in REVIEWED_ROUTES], np.float64)[:, :, None]
-    if metric is Metric.PRECISION:
+    if metric.row.among is Among.SERVED:
         by_route *= served[:, None]
 
     def share(values: Floats, raises: float) -> Evidence:
@@ -193,11 +193,11 @@ def _share_function(counts: LabelledCounts, metric: Metric) -> Share:
         labelled = ready + not_ready
         every = np.tile(all_labelled, labelled.shape[1] // max(all_labelled.shape[1], 1))
         total = np.where(every, labelled, np.maximum(decisions, labelled))
-        hits = not_ready if metric is Metric.FPR else ready
+        hits = not_ready if metric.row.among is Among.NOT_READY else ready
         trials = Trials(by_route * total, by_route * labelled, by_route * hits)
-        guess = (raises, raises) if metric in _SHARES_READY else (raises, 1 - raises)
+        guess = (raises, raises) if metric.of_ready else (raises, 1 - raises)
         filled = trials.filled((int(guess[0]), int(guess[1])))
-        return (ready_share if metric in _SHARES_READY else served_share)(filled)
+        return (ready_share if metric.of_ready else served_share)(filled)
 
     return share
 

@@ -20,8 +20,9 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.counts.strata import MIN_LABELS
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Among
 from monitor.core.rates.estimates import HIT_ROUTES
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 BORROWED = float(MIN_LABELS)
@@ -141,7 +142,7 @@ def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
     """Return the trials of a rate over all decisions, whose counts need no estimate."""
     hits = routed[..., hit]
     rest = routed.sum(axis=-1) - hits
-    bad, good = (rest, hits) if metric in HARMED_BY_LESS else (hits, rest)
+    bad, good = (rest, hits) if metric.harmed_by_less else (hits, rest)
     return AtomTrials(bad, good, bad, good)
 
 
@@ -151,16 +152,16 @@ def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
         _sums_to_end([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")
     )
-    if metric is Metric.PRECISION:
+    if metric.of_ready:
         good, _, good_variance, _ = _estimate_hits(decisions, labelled, ready)
         bad, _, bad_variance, _ = _estimate_hits(decisions, labelled, labelled - ready)
         # Both sampling errors are equal, with opposite signs: together they count for more.
         sampling_factor = divide((good + bad) ** 2, good**2 + bad**2, empty=1)
         unsure = sampling_factor * ((good_variance - good) + (bad_variance - bad)) / 2
         return AtomTrials(bad, good, bad + unsure, good + unsure)
-    hits = ready if metric is Metric.TPR else labelled - ready
+    hits = labelled - ready if metric.row.among is Among.NOT_READY else ready
     auto, review, auto_variance, review_variance = _estimate_hits(decisions, labelled, hits)
-    if metric is Metric.TPR:
+    if metric.harmed_by_less:
         return AtomTrials(review, auto, review_variance, auto_variance)
     return AtomTrials(auto, review, auto_variance, review_variance)
 

@@ -21,7 +21,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import AtomHarm, Candidates, Search, expit
 from monitor.detection.diagnosis.stages import in_words
@@ -168,7 +168,7 @@ class _Gap:
         if self.stream.kind is StreamKind.RATIO:
             # The shares served, 1 - harm, have a ratio of at least the limit.
             return float(1 - limit)
-        level = self.stream.kind is StreamKind.LEVEL and self.stream.metric in HARMED_BY_LESS
+        level = self.stream.kind is StreamKind.LEVEL and self.stream.metric.harmed_by_less
         return float(1 - limit if level else limit)
 
     @property

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Among
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.levels import log_factors
 from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
@@ -159,7 +160,7 @@ class ComparisonCounts:
         traffic: Floats,
         possible: Bools,
     ) -> ComparisonCounts:
-        by_y = np.maximum(traffic[::-1] if metric is Metric.FPR else traffic, 0)
+        by_y = np.maximum(traffic[::-1] if metric.row.among is Among.NOT_READY else traffic, 0)
         by_route = [by_y[:, :, route].sum(axis=2) for route in (outcomes.auto, ~outcomes.auto)]
         mass: Floats = np.stack(by_route, axis=2)
         return cls(by_y, mass, outcomes.reach(metric, possible))

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from monitor.core.contract import Limits, Metric
+from monitor.core.contract import Limits
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, z_value
 from monitor.core.rates.estimates import RateColumns, measure
 from monitor.core.rates.gaps import (
-    HARMED_BY_LESS,
     Bools,
     GapColumns,
     gap,
@@ -31,12 +30,8 @@ from monitor.core.rates.gaps import (
 from monitor.core.rates.tolerance import Tolerance
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
-_GAP_SHARES = {
-    **{Metric.TPR: 0.40, Metric.FPR: 0.20},
-    **{Metric.BLOCKED: 0.20, Metric.SELECTION: 0.20, Metric.PRECISION: 0.20},
-}
 _LEVEL_SHARE = 0.20
-_RATIO_SHARES = {Metric.SELECTION: 0.20}
+_RATIO_SHARE = 0.20
 _DEPTH_SHARES = (0.70, 0.25, 0.05)  # single attributes, pairs, deeper
 
 RESERVE = 0.20
@@ -95,10 +90,10 @@ def class_share(stream: Stream) -> float:
     Raises:
         ValueError: for a metric that has no share.
     """
-    shares = _RATIO_SHARES if stream.kind is StreamKind.RATIO else _GAP_SHARES
-    share = _LEVEL_SHARE if stream.kind is StreamKind.LEVEL else shares.get(stream.metric)
-    if share is None:
-        raise ValueError(f"{stream.metric} has no such share of the error budget")
+    share = stream.metric.row.page_share
+    if not share:
+        raise ValueError(f"{stream.metric} has no share of the error budget")
+    share = {StreamKind.LEVEL: _LEVEL_SHARE, StreamKind.RATIO: _RATIO_SHARE}.get(stream.kind, share)
     return share * _DEPTH_SHARES[min(stream.depth, len(_DEPTH_SHARES)) - 1]
 
 
@@ -196,6 +191,6 @@ def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
 
 def _level_kept(stream: Stream, rates: RateColumns) -> bool:
     """Return True if the interval's bound on the harmful side keeps the level."""
-    if stream.metric in HARMED_BY_LESS:
+    if stream.metric.harmed_by_less:
         return bool(rates.lower[0] >= float(stream.limit) - _SLACK)
     return bool(rates.upper[0] <= float(stream.limit) + _SLACK)

@@ -69,7 +69,7 @@ class GapBets:
             reference: row of the common reference (its own plan is meaningless); None for
                 complements.
         """
-        served = self.metric is Metric.PRECISION
+        served = self.metric.of_ready
         table, arms = (ServedTable, ServedCounts) if served else (BetTable, ComparisonCounts)
         tables = {side: table.from_outcomes(outcomes, self.metric, side) for side in Side}
         slices = arms.slices(outcomes, self.metric)
@@ -78,7 +78,7 @@ class GapBets:
             tables,
             self._bets_on(tables, slices, reference_counts),
             self._bets_on(tables, reference_counts, slices),
-            self.metric is Metric.FPR,
+            not self.metric.harmed_by_less,
         )
 
     def _bets_on(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
@@ -103,7 +103,7 @@ class GapBets:
             Shape (2, P, 5): a, then b = a - gap.
         """
         gap = self.delta + EXCESSES
-        worse_is_higher = self.metric is Metric.FPR
+        worse_is_higher = not self.metric.harmed_by_less
         better = lower.rate[:, None] + gap if worse_is_higher else higher.rate[:, None]
         b = np.maximum(np.minimum(better, 0.995) - gap, 0.005)
         return np.stack([np.minimum(b + gap, 0.995), b])

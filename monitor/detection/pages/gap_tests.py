@@ -13,7 +13,7 @@ import numpy as np
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, of_references
@@ -28,12 +28,6 @@ from monitor.detection.pages.projection import (
     trials,
 )
 from monitor.detection.pages.streams import StreamKind
-
-USUAL = {
-    **{Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.PRECISION: 0.9},
-    **{Metric.BLOCKED: 0.05, Metric.SELECTION: 0.5},
-}
-"""Initial levels of the bets; a wrong one costs delay, never validity."""
 
 DIRECTIONS = 2
 ALTERNATIVES = len(EXCESSES)
@@ -76,7 +70,7 @@ class HourlyGaps:
         first = streams.streams[0]
         rows = np.array(streams.rows[::DIRECTIONS], np.int64)
         reference = None if first.reference == COMPLEMENT else slices.index(first.reference)
-        level, learned = (PairLevel.start(len(rows), USUAL[metric]) for _ in range(2))
+        level, learned = (PairLevel.start(len(rows), metric.row.usual) for _ in range(2))
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
         limit = np.array([float(stream.limit) for stream in streams.streams[::DIRECTIONS]])
         return cls(metric, first.kind, limit, rows, reference, level, learned, waiting)
@@ -129,7 +123,7 @@ class HourlyGaps:
             responses = Responses(cohort.requested, cohort.received)
             complete = responses.whole & responses.references(self.reference, left_out).whole
             pairs = pairs.only(complete[self.rows])
-        return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
+        return pairs.swapped if self.metric.harmed_by_less else pairs
 
     def to_arrays(self, prefix: str) -> Arrays:
         """Return the whole state as arrays, their names prefixed."""

@@ -19,6 +19,7 @@ from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.metric import LIMITED
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
@@ -44,7 +45,7 @@ BATCH = 1_000
 """Decisions that a slice and its reference both need before a bet on their gap within a day: the
 step of the levels costs a part of every bet, so many small bets would cost more than they gain."""
 
-LABELLED = (Metric.TPR, Metric.FPR, Metric.PRECISION)
+LABELLED = tuple(metric for metric in Metric if metric in LIMITED and metric.labelled)
 
 
 @dataclass(slots=True)

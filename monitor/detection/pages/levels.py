@@ -36,7 +36,7 @@ class LevelBets:
     @property
     def side(self) -> Side:
         """Return the side of the limit on which the contract is broken."""
-        return Side.BELOW if self.metric is Metric.TPR else Side.ABOVE
+        return Side.BELOW if self.metric.harmed_by_less else Side.ABOVE
 
     def plan(self, outcomes: Outcomes) -> LevelPlan:
         """Return a day's stakes for every slice, chosen without data of the day itself."""

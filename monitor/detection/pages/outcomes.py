@@ -26,6 +26,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Among
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.ready import Forecast
@@ -74,9 +75,10 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
         [0.25, -0.25, 1.75]
     """
     rate, weight = np.broadcast_arrays(np.asarray(ready, float), 1 / np.asarray(audit, float))
-    target = 1 - rate if metric is Metric.FPR else rate
+    unready = metric.row.among is Among.NOT_READY
+    target = 1 - rate if unready else rate
     is_y, is_not = target + (1 - target) * weight, target - target * weight
-    labelled = (is_not, is_y) if metric is Metric.FPR else (is_y, is_not)
+    labelled = (is_not, is_y) if unready else (is_y, is_not)
     return np.stack([target, *labelled], axis=-1)
 
 

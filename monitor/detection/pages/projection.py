@@ -22,6 +22,7 @@ from monitor.core.counts.cells import Counter, Int64s, Route
 from monitor.core.counts.rollup import HourlyCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Among
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort
@@ -163,12 +164,13 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
     """
     if (hit := HIT_ROUTES.get(metric)) is not None:
         return cohort.routed.sum(axis=1), cohort.routed[:, hit]
-    if metric is Metric.PRECISION:
+    if metric.row.among is Among.SERVED:
         served = np.s_[:, REVIEWED_ROUTES.index(Route.AUTO_SERVE)]
         return cohort.labelled[served].sum(axis=(1, 2)), cohort.ready[served].sum(axis=(1, 2))
-    if metric not in (Metric.TPR, Metric.FPR):
+    if metric.of_ready:
         raise ValueError(f"{metric} has no two-sample test")
-    labels = cohort.ready if metric is Metric.TPR else cohort.labelled - cohort.ready
+    unready = metric.row.among is Among.NOT_READY
+    labels = cohort.labelled - cohort.ready if unready else cohort.ready
     by_route = labels.sum(axis=(2, 3))
     return by_route.sum(axis=1), by_route[:, REVIEWED_ROUTES.index(Route.AUTO_SERVE)]
 

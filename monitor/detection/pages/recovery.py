@@ -20,7 +20,6 @@ from fractions import Fraction
 import numpy as np
 
 from monitor.core.intervals import mover, wilson
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.detection.label_power import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 
@@ -49,7 +48,7 @@ def days_to_resolve(arms: PowerDesign, limit: Fraction, min_support: int) -> lis
         (rate, *wilson(rate, support, Z_ONE_SIDED))
         for support in (slice_support, reference_support)
     ]
-    worse, better = sides if arms.metric not in HARMED_BY_LESS else sides[::-1]
+    worse, better = sides if not arms.metric.harmed_by_less else sides[::-1]
     _, upper = mover(*worse, *better)
     over = (np.minimum(slice_support, reference_support) >= min_support) & (
         upper <= float(limit) + _SLACK

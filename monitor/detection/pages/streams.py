@@ -71,7 +71,7 @@ class Stream:
             return LimitKind.MAX_GAP
         if self.kind is StreamKind.RATIO:
             return LimitKind.MIN_RATIO
-        return LimitKind.MIN_LEVEL if self.metric is Metric.TPR else LimitKind.MAX_LEVEL
+        return LimitKind.MIN_LEVEL if self.metric.harmed_by_less else LimitKind.MAX_LEVEL
 
     @property
     def limit_name(self) -> str:

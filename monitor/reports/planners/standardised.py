@@ -24,7 +24,6 @@ from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.sides import listed
 from monitor.core.publish.snapshot import ContractTable, GroupTable, ShownRate
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -156,7 +155,7 @@ def _numbers(rate: ShownRate | None) -> _Interval | None:
 def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _Interval:
     """Return the gap (above 0: slice worse off) and its bounds from two rates."""
     worse, better = (
-        (reference_rate, slice_rate) if metric in HARMED_BY_LESS else (slice_rate, reference_rate)
+        (reference_rate, slice_rate) if metric.harmed_by_less else (slice_rate, reference_rate)
     )
     lower, upper = mover(*worse, *better)
     return worse[0] - better[0], float(lower), float(upper)

@@ -27,7 +27,6 @@ from monitor.core.publish.lines import places
 from monitor.core.publish.missing_labels import possible_range
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.core.rates.tolerance import SLACK
 from monitor.reports.planners.label_budget import planned_metrics
 from monitor.reports.planners.published_rates import Named, group_by_of
@@ -136,7 +135,7 @@ def _reference_rate(metric: Metric, rate: float | None, gap: float | None) -> fl
     """Return the reference's rate from the slice's rate and gap; None if one is None."""
     if rate is None or gap is None:
         return None
-    return min(1.0, max(0.0, rate + (gap if metric in HARMED_BY_LESS else -gap)))
+    return min(1.0, max(0.0, rate + (gap if metric.harmed_by_less else -gap)))
 
 
 def _turn_test(
@@ -145,7 +144,7 @@ def _turn_test(
     """Return a function that tells if a shift (down, up) of the rate turns the verdict."""
     assert gap.lower is not None and gap.upper is not None  # noqa: S101, PT018 - decided
     lower, upper = gap.lower, gap.upper
-    rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice
+    rises_with_rate = (not metric.harmed_by_less) == of_slice
 
     def test(shift: tuple[float, float]) -> bool:
         """Return True if shifts of this size (down, up) turn the verdict."""

@@ -9,7 +9,6 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.release import Revision, decode_slices
 from monitor.core.publish.snapshot import GroupTable
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.reports.judged import Judged, leading
 from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport, of_release
@@ -90,5 +89,5 @@ def reference_rate(judged: Judged) -> float | None:
         return next((reference.value for reference in shown if reference), None)
     if gap.value is None or rate is None or rate.value is None:
         return None
-    value = rate.value + (gap.value if metric in HARMED_BY_LESS else -gap.value)
+    value = rate.value + (gap.value if metric.harmed_by_less else -gap.value)
     return round(min(1.0, max(0.0, value)), _DIGITS)

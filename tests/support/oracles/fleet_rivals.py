@@ -20,7 +20,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats, divide, mover, wilson
 from monitor.core.rates.effective import Trials, served_share
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, StreamKind
 
@@ -160,7 +160,7 @@ def side_of(counts: SliceCohort, metric: Metric) -> Side:
     )
     hits = labelled - ready if metric is Metric.FPR else ready
     found = served_share(Trials(decisions, labelled, hits))
-    served = 1 - found.value if metric in HARMED_BY_LESS else found.value
+    served = 1 - found.value if metric.harmed_by_less else found.value
     return Side(served, found.support)
 
 
@@ -194,9 +194,7 @@ class Drifting:
         self._watches = {watch.metric: watch for watch in reversed(labelled)}
         self._rows = {metric: _mask(world, watch) for metric, watch in self._watches.items()}
         self._silence = {metric: Silence(world.size) for metric in self._watches}
-        self._drift = {
-            metric: made(world.size, metric in HARMED_BY_LESS) for metric in self._watches
-        }
+        self._drift = {metric: made(world.size, metric.harmed_by_less) for metric in self._watches}
 
     def advance(self, cohort: WorldCohort) -> list[Page]:
         """Feed the hour's labels; a drift pages for the metric's first stream."""

@@ -16,7 +16,7 @@ import numpy as np
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
@@ -285,7 +285,7 @@ class World:
 
 def harm_limit(watch: Watch) -> float:
     """The limit of a rate that counts harm: a floor c of the TPR is a ceiling 1 - c of misses."""
-    level = watch.kind is StreamKind.LEVEL and watch.metric in HARMED_BY_LESS
+    level = watch.kind is StreamKind.LEVEL and watch.metric.harmed_by_less
     return float(1 - watch.limit if level else watch.limit)
 
 

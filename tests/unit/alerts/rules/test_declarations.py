@@ -16,6 +16,7 @@ import yaml
 import alerts.rules
 from alerts.rules import declarations
 from alerts.rules.declarations import Alert, Declarations, Severity, filled, schema, values
+from alerts.rules.metric_texts import metric_texts
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
@@ -110,7 +111,8 @@ def test_every_placeholder_is_known_and_filled(alert: Alert) -> None:
 
 def test_every_text_and_every_selector_is_used() -> None:
     document = declarations()
-    placed = set(re.findall(r"<< (\w+) >>", (FOLDER / "alerts.yaml").read_text()))
+    declared = (FOLDER / "alerts.yaml").read_text() + " ".join(metric_texts().values())
+    placed = set(re.findall(r"<< (\w+) >>", declared))
     placed |= {name for alert in ALERTS for name in alert.details}
     placed |= {name for alert in ALERTS for name in alert.choices}
     assert set(document.texts) <= placed

@@ -18,7 +18,6 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
-from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import AtomHarm, Candidates, Fit, Search
 from monitor.detection.diagnosis.explain import (
@@ -422,7 +421,7 @@ def test_with_every_decision_labelled_atoms_are_counted(metric: Metric) -> None:
     pane = _all_labelled(day(Traffic(hourly=200)))
     rates = AtomRates.from_panes([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
-    harmed = plain.misses if metric in HARMED_BY_LESS else plain.hits
+    harmed = plain.misses if metric.harmed_by_less else plain.hits
     assert rates.harmed == pytest.approx(harmed)
     assert rates.total == pytest.approx(plain.hits + plain.misses)
     assert rates.support == pytest.approx(plain.support)
@@ -441,7 +440,7 @@ def test_with_many_audits_atoms_have_the_published_rates(metric: Metric) -> None
     pane = day(Traffic(hourly=300_000, audit=1))
     rates = AtomRates.from_panes([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
-    shown = 1 - rates.rate if metric in HARMED_BY_LESS else rates.rate
+    shown = 1 - rates.rate if metric.harmed_by_less else rates.rate
     assert shown == pytest.approx(plain.value, abs=0.001)
     assert rates.support == pytest.approx(plain.support, rel=0.02)
 

@@ -18,7 +18,6 @@ from monitor.detection.pages.declared import Comparisons, comparisons, declared_
 from monitor.detection.pages.gap_tests import (
     ALTERNATIVES,
     DIRECTIONS,
-    USUAL,
     HourlyGaps,
     add_hour,
 )
@@ -79,7 +78,7 @@ def expected(
     hours: list[SliceCohort], metric: Metric, row: int, others: list[int], direction: Direction
 ) -> Floats:
     """Hour by hour of a day; arm a has the higher rate if the breach is as the direction says."""
-    trials, hits, total = 20.0, 20.0 * USUAL[metric], np.zeros(ALTERNATIVES)
+    trials, hits, total = 20.0, 20.0 * metric.row.usual, np.zeros(ALTERNATIVES)
     for one in hours:
         mine, theirs = tally(one, metric, [row]), tally(one, metric, others)
         slice_is_higher = (metric not in (Metric.TPR, Metric.SELECTION)) == (
@@ -216,7 +215,7 @@ def test_ratios_are_bet_on_with_the_arms_of_their_direction(reference: str) -> N
         mine, theirs = (tally(one, Metric.SELECTION, rows) for rows in ([row], others))
         a, b = (theirs, mine) if stream.direction is Direction.SLICE_WORSE else (mine, theirs)
         counts = PairCounts(*(np.array([x]) for x in (*a, *b)))
-        rates = ratio_alternatives(counts, np.array([USUAL[Metric.SELECTION]]), float(RATIO))
+        rates = ratio_alternatives(counts, np.array([Metric.SELECTION.row.usual]), float(RATIO))
         wanted = pair_log_e(counts, rates, 0.0, 1 / float(RATIO))
         assert log_e == pytest.approx(wanted[0])
 
