@@ -43,11 +43,6 @@ EXCLUDED = "part of this window is excluded: declared bad, or never complete"
 NOTHING = "nothing can be shown yet: no hour is complete, or its day has not ended"
 
 NARROW = 80
-_NAMES = {
-    **{Metric.TPR: "TPR", Metric.FPR: "FPR"},
-    **{Metric.BLOCKED: "blocked rate", Metric.SELECTION: "selection rate"},
-    Metric.PRECISION: "precision",
-}
 _STATE = "verdict: state"
 _COLUMNS = {"rate": 13, "n": 7, "gap": 17, _STATE: 21}
 _REST = sum(_COLUMNS.values()) + len(_COLUMNS)
@@ -104,7 +99,7 @@ def _contract(
     for metric in limited(table):
         yield Text()
         role = "primary" if metric is table.primary else "guardrail"
-        yield Text(f"{_NAMES[metric]} ({role}): {_limits(table, metric)}", "bold")
+        yield Text(f"{metric.row.name} ({role}): {_limits(table, metric)}", "bold")
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.period(metric), now)}")
             yield _verdict_grid(table, group, metric, names, header=i == 0)
@@ -255,7 +250,7 @@ def _verdict_line(table: ContractTable, window: WindowTable) -> Text:
 
 def _failed(check: LimitCheck) -> str:
     limit = "" if check.decided_by is None else f" ({limit_text(check.decided_by)})"
-    return f"{_NAMES[check.metric]} of {check.name}{limit}"
+    return f"{check.metric.row.name} of {check.name}{limit}"
 
 
 def _rate(rate: ShownRate | None) -> Text:

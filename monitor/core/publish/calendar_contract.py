@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Among
 from monitor.core.publish.agreement import shown_agreement
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates
@@ -162,7 +163,11 @@ class ContractInTables:
             max_gaps=_as_floats({metric: limits.max_gap(metric) for metric in Metric}),
             min_levels=_as_floats({metric: limits.min_level(metric) for metric in Metric}),
             max_levels=_as_floats({metric: limits.max_level(metric) for metric in Metric}),
-            min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
+            min_supports={
+                metric: limits.min_support(metric)
+                for metric in self.contract.metrics
+                if metric.row.among is not Among.SERVED
+            },
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary,

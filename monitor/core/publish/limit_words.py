@@ -50,7 +50,7 @@ def own_limits_text(table: ContractTable, metric: Metric) -> Iterator[tuple[str,
 
 def needed_text(table: ContractTable, metric: Metric) -> str:
     """Return in words the support that a contract asks for in one metric."""
-    if metric is Metric.PRECISION:
+    if metric not in table.min_supports:
         return "the support of TPR and FPR"
     return f"a support of {table.min_supports[metric]}"
 

@@ -71,9 +71,9 @@ def _hidden(place: Place, metric: Metric) -> str:
 
 
 def _insufficient(place: Place, metric: Metric) -> str:
-    if metric is Metric.PRECISION:
+    if metric not in place.contract.min_supports:
         return "TPR and FPR need enough data first."
-    needed = place.contract.min_supports.get(metric)
+    needed = place.contract.min_supports[metric]
     trials = TRIALS.get(metric, "requests")
     return f"You need {needed} {trials} per slice." if needed else _expected(place, metric)
 
