@@ -27,7 +27,7 @@ def configuration(settings: Settings) -> Document:
     """Return Alertmanager's configuration for these settings."""
     return {
         "templates": [TEMPLATES],
-        "route": _route(settings),
+        "route": _route(),
         "inhibit_rules": [_inhibit_rule(inhibition) for inhibition in declarations().inhibitions],
         "time_intervals": [_office(settings.alerting)],
         "receivers": [
@@ -44,9 +44,8 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
     }
 
 
-def _route(settings: Settings) -> Document:
-    """Return the routing tree: by severity, and by office hours where a use case wants that."""
-    awaits_day = [use_case.name for use_case in settings.use_case if not use_case.page_at_night]
+def _route() -> Document:
+    """Return the routing tree, by severity."""
     return {
         # Alerts without a severity of ours wake nobody, but are not lost.
         "receiver": "ticket",
@@ -56,7 +55,6 @@ def _route(settings: Settings) -> Document:
         "repeat_interval": "4h",
         "routes": [
             _to("deadman", Severity.NONE, ("0s", "1m", "1m")),
-            *(_office_hours_route(contract) for contract in awaits_day),
             _to("page", Severity.PAGE, ("30s", "5m", "4h")),
             _in_office_hours(_to("ticket", Severity.TICKET, ("5m", "15m", "24h"))),
             _to("visible", Severity.INFO, ("5m", "1h", "168h")),
@@ -73,13 +71,6 @@ def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Docume
         "group_interval": interval,
         "repeat_interval": repeat,
     }
-
-
-def _office_hours_route(contract: str) -> Document:
-    """Return the route that sends a contract's breaches in office hours only."""
-    route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
-    route["matchers"].append(f'contract="{contract}"')
-    return route
 
 
 def _in_office_hours(route: Document) -> Document:

@@ -586,7 +586,6 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     contract: ContractSettings
     context: str = ""
     review_cadence: Term = Duration(90 * DAY)
-    page_at_night: bool = True
     synthetic: bool = False
     k: Count | None = None
     where: dict[str, str] = field(default_factory=dict)

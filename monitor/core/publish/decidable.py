@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric, Verdict, gap_limit
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Floats
 from monitor.core.publish.calendar_rates import UseCaseTables
@@ -147,7 +147,7 @@ def first_decided(
 
 def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
     """Return the design with ``limit`` as the contract's limit on gaps of a metric."""
-    return _with_limits(design, **{f"max_{metric}_gap": limit})
+    return _with_limits(design, **{gap_limit(metric): limit})
 
 
 def _with_limits(design: Design, **limits: Fraction | None) -> Design:
