@@ -1,4 +1,4 @@
-"""All that a metric is, in one row: what it counts, whom it harms, and what people call it.
+"""Metrics, one row each: what they count, whom they harm, and what people call them.
 
 A further metric takes a row here, its limit in :class:`monitor.core.contract.Limits` and in the
 settings, and a paragraph in the runbook of breaches. It takes an estimator only if it counts
@@ -21,7 +21,7 @@ class Among(enum.Enum):
 
 
 class Share(enum.Enum):
-    """What a rate is the share of: served or blocked decisions, or ready replies."""
+    """Hits of a rate: served or blocked decisions, or ready replies."""
 
     SERVED = enum.auto()
     BLOCKED = enum.auto()
@@ -40,7 +40,7 @@ class Metric(enum.StrEnum):
 
     @property
     def row(self) -> MetricRow:
-        """Return all that the metric is."""
+        """Return the row of the metric."""
         return _ROWS[self]
 
     @property
@@ -61,7 +61,7 @@ class Metric(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """All that a metric is.
+    """Row of a metric, with all that distinguishes it from the others.
 
     Attributes:
         among: the trials.

@@ -1,4 +1,4 @@
-"""All that a state is, in one row: its words, its class and its colour.
+"""States of slices, one row each: their words, classes and colours.
 
 A further state takes a row here, its condition in :mod:`monitor.core.publish.states`, and a text on
 what ends it in :mod:`monitor.core.publish.reasons`.
@@ -26,13 +26,13 @@ class State(enum.StrEnum):
 
     @property
     def row(self) -> StateRow:
-        """Return all that the state is."""
+        """Return the row of the state."""
         return _ROWS[self]
 
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """All that a state is.
+    """Row of a state, with all that distinguishes it from the others.
 
     Attributes:
         words: the state in words, the same on every surface.
