@@ -62,7 +62,7 @@ def page_headline(
     return Headline(worst, f"{', '.join(names)}: {_OF_SEVERAL.get(worst, 'undecided')}.")
 
 
-_OF_SEVERAL = {Verdict.FAIL: "a limit is broken", Verdict.PASS: "all within their limits"}
+_OF_SEVERAL = {Verdict.FAIL: "over a limit", Verdict.PASS: "all within their limits"}
 
 
 def _open(count: int) -> str:

@@ -46,7 +46,7 @@ PAGE_SIZE = 100
 
 _VERDICTS = {
     Verdict.PASS.value: ("good", "within limits"),
-    Verdict.FAIL.value: ("bad", "limit broken"),
+    Verdict.FAIL.value: ("bad", "over limit"),
     Verdict.INCONCLUSIVE.value: ("unsure", "undecided"),
     Verdict.INSUFFICIENT_SUPPORT.value: ("grey", "not enough data"),
     BLIND: ("bad", "blind"),

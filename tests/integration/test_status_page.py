@@ -99,7 +99,7 @@ def test_the_breach_is_the_first_line_and_the_right_slice_the_first_row(
     with page(chromium) as shown:
         shown.goto(demo)
         heading = shown.locator("h1").inner_text()
-        assert heading.startswith("limit broken")
+        assert heading.startswith("over limit")
         assert len(heading.split()) <= 17, "the badge, and fifteen words"
         assert f"{REGRESSED_SLICE}: ready replies served less often" in heading
         rows = shown.locator("table.rows tbody tr").all_inner_texts()
@@ -181,7 +181,7 @@ def test_five_questions_are_answered_within_two_clicks(demo: str, chromium: Brow
     with page(chromium) as shown:
         shown.goto(demo)
         # Is anything wrong now, and how many slices does it concern?
-        assert shown.locator("h1 .badge").inner_text() == "limit broken"
+        assert shown.locator("h1 .badge").inner_text() == "over limit"
         assert re.match(r"1\s+breach", shown.locator(".tiles li").first.inner_text())
         # Why is kiosk grey?
         assert "hidden" in shown.locator("tr", has_text="device=kiosk").inner_text()

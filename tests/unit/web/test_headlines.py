@@ -55,7 +55,7 @@ def test_a_verdict_has_at_most_fifteen_words(metric: Metric, state: State) -> No
 
 def test_of_several_contracts_the_worst_are_named() -> None:
     made = page(State.SUSPECTED, names=("replies", "search"))
-    assert made.verdict.sentence == "replies, search: a limit is broken."
+    assert made.verdict.sentence == "replies, search: over a limit."
 
 
 def test_an_open_incident_comes_before_a_window_that_shows_no_breach() -> None:
