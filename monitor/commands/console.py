@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.core.time import DAY, HOUR, MINUTE, to_datetime
-from monitor.drawing.charts import TERMINAL_STYLES, TONES
+from monitor.present.charts import TERMINAL_STYLES, TONES
 
 PIPED_WIDTH = 160
 NONE = "-"

@@ -21,7 +21,7 @@ from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownInciden
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
 from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
-from monitor.drawing.charts import TERMINAL_STYLES, TONES
+from monitor.present.charts import TERMINAL_STYLES, TONES
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown."""

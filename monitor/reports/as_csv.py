@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from monitor.core.publish.release import Release
-from monitor.drawing.csv_text import written
+from monitor.present.csv_text import written
 from monitor.reports.frames import weekly
 
 if TYPE_CHECKING:

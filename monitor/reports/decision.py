@@ -18,7 +18,7 @@ from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY, UTC_ZONE
-from monitor.drawing.tables import Tone
+from monitor.present.document import Tone
 from monitor.reports.judged import Judged, judged_in
 from monitor.reports.weekly_report import of_release
 

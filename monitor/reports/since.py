@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks
 from monitor.core.publish.release import Release, Revision
+from monitor.present.document import Section
 from monitor.reports.decision import decide
 from monitor.reports.judged import UNDECIDED
-from monitor.reports.layout import Section
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 _MOST_NAMED = 6
@@ -24,7 +24,7 @@ def change(report: WeeklyReport) -> Section:
         sentences.append(_against(report, "Last signed report", report.last_signed))
     else:
         sentences.append("Last week's report is the last signed one.")
-    return Section((" ".join(sentences),))
+    return Section(notes=(" ".join(sentences),))
 
 
 def _against(report: WeeklyReport, title: str, revision: Revision | None) -> str:

@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from importlib import resources
 from urllib.parse import urlencode
 
 import jinja2
 from markupsafe import Markup
 
-from monitor import drawing
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
@@ -27,7 +25,7 @@ from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import MINUTE, to_micros
-from monitor.drawing import charts
+from monitor.present import charts, html
 from monitor.reports import ReportFacts
 from monitor.web.contents import (
     ContractContent,
@@ -97,7 +95,7 @@ class PageRenderer:
 
     def __init__(self, facts: SiteFacts) -> None:
         """Load templates and style; set ``policy``, the content policy that admits the style."""
-        style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
+        style = html.style()
         self._environment = _environment(facts, style)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         self.policy = (

@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from monitor.core.publish.release import Revision, StoredWeek
 from monitor.core.time import IsoWeek, to_datetime
-from monitor.drawing.csv_text import written
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json
+from monitor.present.csv_text import written
+from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.as_json import signature_lines
 from monitor.reports.decision import WeekDecision, decide
+from monitor.reports.formats import as_html
 from monitor.reports.weekly_report import TABLES
 from monitor.web.contents import ReportLine, ReportList
 from monitor.web.links import NothingThereError, ReportView
@@ -50,7 +51,7 @@ class ReportViews:
 
     def page(self, request: Request) -> str:
         """Return the report that a request names, as HTML with links to pages of this site."""
-        return as_html.render(self._report(request), home="")
+        return as_html(self._report(request), home="")
 
     def document(self, request: Request) -> Response:
         """Return the report that a request names as a JSON response, as the command writes it."""

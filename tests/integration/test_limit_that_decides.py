@@ -35,7 +35,8 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.reports import as_csv, as_html, as_markdown
+from monitor.reports import as_csv
+from monitor.reports.formats import as_html, as_markdown
 from monitor.web import csv_files
 from monitor.web.building import contract_contents
 from monitor.web.contents import ContractContent
@@ -186,7 +187,7 @@ def test_the_summary_of_a_replay(case: Case) -> None:
 def test_the_weekly_report_in_each_format(case: Case) -> None:
     release = release_of(table_of(case))
     weekly = report_of(release, facts_of(CODING))
-    markdown, page = as_markdown.render(weekly), as_html.render(weekly)
+    markdown, page = as_markdown(weekly), as_html(weekly)
     assert f"({case.said})" in markdown
     assert f"({case.said})" in page
     failed = markdown[markdown.index("## Slices against") :]

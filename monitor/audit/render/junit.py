@@ -33,7 +33,7 @@ from monitor.audit.audit_report import (
 from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
-from monitor.drawing.tables import printable
+from monitor.present.document import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 

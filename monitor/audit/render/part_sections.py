@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from monitor.audit.audit_report import (
     FLIP_SENTENCE,
@@ -28,11 +29,10 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.layout import AuditSection, Brief
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
-from monitor.drawing.tables import TableCell, Tone, mark, table
+from monitor.present.document import Brief, Section, TableCell, Tone, mark, table
 
 _TONES = {
     Point.PASS: Tone.GOOD,
@@ -58,7 +58,7 @@ Row = tuple[str | TableCell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
-def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
+def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section]:
     """Yield the sections of a part that have a table, and the flips even without a table.
 
     Args:
@@ -67,12 +67,12 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSe
         prefix: text before every title.
     """
     for section in _all_sections(part, numbers):
-        if section.table is not None or section.title == FLIPS:
+        if section.tables or section.title == FLIPS:
             brief = Brief.NOTHING if prefix else section.brief
-            yield AuditSection(prefix + section.title, section.notes, section.table, brief)
+            yield replace(section, title=prefix + section.title, brief=brief)
 
 
-def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
+def _all_sections(part: Part, numbers: Numbers) -> Iterator[Section]:
     single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
     yield flips(part)
     yield _counts(part.counts, numbers)
@@ -97,19 +97,19 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
     return by_group
 
 
-def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
+def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
     """Return the section that lists a part's flips with both routes, or says why none is listed."""
     if part.flips_withheld:
         withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
-        return AuditSection(title, (withheld, FLIP_SENTENCE), brief=brief)
+        return Section(title, (withheld, FLIP_SENTENCE), brief=brief)
     flip_table = table(
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
     if not part.flips:
         no_flip = f"No pair flipped, of {part.pairs:,} compared."
-        return AuditSection(title, (no_flip, FLIP_SENTENCE), brief=brief)
-    return AuditSection(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
+        return Section(title, (no_flip, FLIP_SENTENCE), brief=brief)
+    return Section(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
 
 
 def _reference_note(flips: Iterable[ShownFlip]) -> str:
@@ -137,14 +137,14 @@ def _variant(outcome: VariantOutcome) -> str:
     return f"{outcome.variant}\n{words.outcome(outcome).replace(': ', chr(10), 1)}"
 
 
-def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
+def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
     notes = [
         "Flips after the evidence gate. A flip delays a ready reply, or serves an unready one:"
         " two errors, counted apart. McNemar's exact two-sided test asks if flips lean one way."
     ]
     if not numbers.exact:
         notes.append("Of real people: each number is a lower bound; - is hidden.")
-    return AuditSection(
+    return Section(
         "Flips by axis",
         tuple(notes),
         table(
@@ -173,14 +173,14 @@ def _staged(stage: str, flips: int, numbers: Numbers) -> str:
     return f"{stage}: {numbers.support(flips)}".replace("/", "/\n")
 
 
-def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSection:
+def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
     notes = ["Rates with their 95 % Wilson intervals, and the support that they rest on."]
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
     if numbers.exact:
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
     rows = _with_content((_slice(line, numbers) for line in lines), 1)
-    return AuditSection(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
+    return Section(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
 
 
 def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Table
     return TableCell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
 
 
-def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
+def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
     notes = [
         "Verdicts by the point and by its 95 % interval; in production the interval decides. Gaps"
         " are in points; above 0: worse off. Each harm is counted once, at the side that has it."
@@ -232,7 +232,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
         notes.append(f"NONE: the point decides nothing. {_WHY_NONE[numbers.exact]}")
     columns = "by|slice|check|point|by point|interval|by interval"
     rows = (_check(line, numbers) for line in lines)
-    return AuditSection("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
+    return Section("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
 
 
 _WHY_NONE = {
@@ -291,7 +291,7 @@ def _word(verdict: Point | Verdict | None) -> str:
     return NOTHING if verdict is None else verdict.value.upper().replace("_", "\n")
 
 
-def _support(part: Part, numbers: Numbers) -> AuditSection:
+def _support(part: Part, numbers: Numbers) -> Section:
     rows = (
         (
             words.attributes(line.slice),
@@ -303,17 +303,17 @@ def _support(part: Part, numbers: Numbers) -> AuditSection:
         )
         for line in part.supports
     )
-    return AuditSection("Support", (), table("by|slice|of|support|needed|verdict", rows))
+    return Section("Support", (), table("by|slice|of|support|needed|verdict", rows))
 
 
-def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditSection:
+def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
     notes = (
         "Share of replies that were ready, by score band. A band without replies is absent, not"
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
     rows = _with_content(_calibration_rows(lines, numbers), _NAMES)
-    return AuditSection("Calibration", notes + _left_out_note(numbers), table(columns, rows))
+    return Section("Calibration", notes + _left_out_note(numbers), table(columns, rows))
 
 
 def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
@@ -346,7 +346,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     return n, ready, enough
 
 
-def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
+def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
     shown = _nearest_thresholds(lines)
     notes = [
         "One threshold for all variants, applied to these replies: a look back, not a forecast."
@@ -359,7 +359,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
     attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
     rows = (_threshold(near_line, numbers) for near_line in shown)
-    return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
+    return Section(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
 def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
@@ -386,32 +386,32 @@ def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
     return "\n".join(f"{words.slice_name(s)} {numbers.rate(rate)}" for s, rate in rates.items())
 
 
-def _advice(part: Part) -> AuditSection:
+def _advice(part: Part) -> Section:
     rows = (
         (recommendation.stage, recommendation.helps, recommendation.does_not_help)
         for recommendation in part.advice
     )
-    return AuditSection(
+    return Section(
         "What to try",
         ("Each is a hypothesis to test, not a finding.",),
         table("stage that failed|what usually helps|what does not", rows),
     )
 
 
-def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
+def training_sections(training: DatasetReport) -> Iterator[Section]:
     """Yield sections on representation and balancing by group-by, then on balancing's limits."""
     numbers = Numbers(exact=training.synthetic)
     for representation in training.tables:
         yield _representation(representation, training, numbers)
         if representation.balancing is not None:
             yield _balancing(representation.group_by, representation.balancing, numbers)
-    yield AuditSection("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
+    yield Section("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
 
 
 def _representation(
     representation: Representation, training: DatasetReport, numbers: Numbers
-) -> AuditSection:
-    return AuditSection(
+) -> Section:
+    return Section(
         f"Training data by {representation.group_by}",
         tuple(_notes(representation, training, numbers)),
         table(
@@ -462,8 +462,8 @@ def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     )
 
 
-def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> AuditSection:
-    return AuditSection(
+def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> Section:
+    return Section(
         f"Balancing by {group_by}",
         (
             f"Weighted as below, the rows are worth {balancing.effective_rows:,.0f} and are"

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from monitor.core.contract import Metric
 from monitor.core.publish.words import NONE, percent, points
-from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.layout import Section
+from monitor.present.document import Section, TableCell, Tone
 from monitor.reports.planned import planned
 from monitor.reports.planners.detectable import DetectableLine
 from monitor.reports.planners.label_budget import BudgetLine

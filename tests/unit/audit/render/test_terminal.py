@@ -11,13 +11,14 @@ import audit_reports as made
 from rich.console import Console
 
 from monitor.audit.audit_report import AuditReport, CalibrationLine, Point, Requirement, SliceLine
-from monitor.audit.render import terminal
+from monitor.audit.render.document import document
 from monitor.core.contract import Verdict
+from monitor.present import terminal
 
 
 def text(report: AuditReport, width: int = 110) -> str:
     out = StringIO()
-    Console(file=out, width=width).print(terminal.render(report))
+    Console(file=out, width=width).print(terminal.printed(document(report)))
     return out.getvalue()
 
 
@@ -304,7 +305,7 @@ def test_without_a_decision_it_says_what_to_do() -> None:
 def test_colours_say_nothing_that_words_do_not() -> None:
     out = StringIO()
     Console(file=out, width=110, force_terminal=True, color_system="standard").print(
-        terminal.render(made.COMPARED)
+        terminal.printed(document(made.COMPARED))
     )
 
     assert "\x1b[" in out.getvalue()

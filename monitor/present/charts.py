@@ -20,8 +20,8 @@ from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
 from monitor.core.publish.words import bounds, gap_text, percent, points, rate_text
-from monitor.drawing import svg
-from monitor.drawing.svg import Axis
+from monitor.present import svg
+from monitor.present.svg import Axis
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
 SPARK_WIDTH, SPARK_HEIGHT = 120, 28

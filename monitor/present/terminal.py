@@ -1,4 +1,4 @@
-"""Report for a terminal, and as plain text elsewhere."""
+"""Documents and tables for a terminal, and as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -12,23 +12,16 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from monitor.audit.audit_report import AuditReport, Requirement
-from monitor.audit.render.document import document
-from monitor.audit.render.layout import AuditDocument, AuditSection
-from monitor.drawing.tables import Table, TableCell, Tone
+from monitor.present.document import Document, Section, Table, TableCell, Tone
 
-_LONGEST = max(len(requirement) for requirement in Requirement)
+_LONGEST = 44
+"""Longest line of a row's name that is never folded: the longest name of a requirement."""
 _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow"}
 
 
-def render(report: AuditReport) -> RenderableType:
-    """Return a rich renderable of an audit; colours only repeat what words say."""
-    return printed(document(report))
-
-
-def printed(contents: AuditDocument) -> RenderableType:
-    """Return a rich renderable of a laid-out document."""
-    return _Trimmed(Group(*_lines(contents)))
+def printed(document: Document) -> RenderableType:
+    """Return a rich renderable of a document; colours only repeat what words say."""
+    return _Trimmed(Group(*_lines(document)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +40,21 @@ class _Trimmed:
             yield Segment.line()
 
 
-def _lines(contents: AuditDocument) -> Iterator[RenderableType]:
-    yield Text(contents.title, "bold")
-    yield Text.assemble(_word(contents), " ", contents.verdict)
-    yield Text(contents.counts)
-    if contents.banner:
-        yield Panel(Text(f"SYNTHETIC. {contents.banner}", "bold"), box=box.ASCII, expand=False)
-    yield _facts(contents.facts)
-    for section in (*contents.sections, contents.decision):
+def _lines(document: Document) -> Iterator[RenderableType]:
+    yield Text(document.title, "bold")
+    yield Text.assemble(_word(document), " ", document.verdict)
+    if document.counts:
+        yield Text(document.counts)
+    if document.banner:
+        yield Panel(Text(f"SYNTHETIC. {document.banner}", "bold"), box=box.ASCII, expand=False)
+    yield _facts(document.facts)
+    for section in document.sections:
         yield from _section(section)
-    yield Text.assemble("\n", _word(contents), " ", contents.banner or contents.verdict)
+    yield Text.assemble("\n", _word(document), " ", document.banner or document.verdict)
 
 
-def _word(contents: AuditDocument) -> tuple[str, str]:
-    return f"{contents.word}.", f"bold {_STYLES[contents.tone]}"
+def _word(document: Document) -> tuple[str, str]:
+    return f"{document.word}.", f"bold {_STYLES[document.tone]}"
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
@@ -72,12 +66,11 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
     return grid
 
 
-def _section(section: AuditSection) -> Iterator[RenderableType]:
+def _section(section: Section) -> Iterator[RenderableType]:
     yield Text(f"\n{section.title}", "bold")
     for note in section.notes:
         yield Text(note)
-    if section.table is not None:
-        yield _grid(section.table)
+    yield from map(_grid, section.tables)
 
 
 def _grid(table: Table) -> Grid:
