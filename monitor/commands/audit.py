@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from monitor.audit.audit_report import AuditReport
 from monitor.audit.audit_run import audit, use_case_of
@@ -244,8 +244,7 @@ def _write_and_print(
     ):
         _write(target, documents[name])
     if _STDOUT not in outputs.values():
-        terminal_width = None if sys.stdout.isatty() else PIPED_WIDTH
-        Console(width=terminal_width, highlight=False).print(printed)
+        terminal.console(PIPED_WIDTH).print(printed)
 
 
 def _write(target: Path, text: str) -> None:

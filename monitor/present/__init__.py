@@ -1,1 +1,1 @@
-"""One model of documents (`document.py`), a writer for each format, and the charts in them."""
+"""Documents for people: their model (`document.py`), a writer for each format, and charts."""

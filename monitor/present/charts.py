@@ -19,8 +19,9 @@ from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
-from monitor.core.publish.words import bounds, gap_text, percent, points, rate_text
+from monitor.core.publish.words import bounded_rate_text, gap_text, percent, points
 from monitor.present import svg
+from monitor.present.document import Tone
 from monitor.present.svg import Axis
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
@@ -35,25 +36,18 @@ _ACROSS = (_LEFT, WIDTH - _RIGHT)
 _STRIP, _MIDDLE = (3, STRIP_HEIGHT - 3), STRIP_HEIGHT / 2
 
 TONES = {
-    State.BREACH: "bad",
-    State.SUSPECTED: "bad",
-    State.BETTER_OFF: "plain",
-    State.WITHIN_CONTRACT: "good",
-    State.INCONCLUSIVE: "unsure",
-    State.STALE: "old",
-    State.MATURING: "old",
-    State.INSUFFICIENT_SUPPORT: "grey",
-    State.NO_LIMIT: "plain",
-    State.SUPPRESSED: "hidden",
+    State.BREACH: Tone.BAD,
+    State.SUSPECTED: Tone.BAD,
+    State.BETTER_OFF: Tone.PLAIN,
+    State.WITHIN_CONTRACT: Tone.GOOD,
+    State.INCONCLUSIVE: Tone.UNSURE,
+    State.STALE: Tone.OLD,
+    State.MATURING: Tone.OLD,
+    State.INSUFFICIENT_SUPPORT: Tone.GREY,
+    State.NO_LIMIT: Tone.PLAIN,
+    State.SUPPRESSED: Tone.HIDDEN,
 }
-"""CSS class of a state, for its colour; words always say the same."""
-
-
-TERMINAL_STYLES = {
-    **{"bad": "bold red", "good": "green", "unsure": "yellow", "old": "cyan"},
-    **{"plain": "", "grey": "dim", "hidden": "dim"},
-}
-"""Style of the terminal for each of these classes."""
+"""Emphasis of a state; words always say the same."""
 
 
 class Band(Protocol):
@@ -151,7 +145,7 @@ def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
 
 def _state_mark(x: float, state: State) -> str:
     """Return an SVG circle at ``x``; a diamond for states beyond the limit, not only a colour."""
-    if TONES[state] == "bad":
+    if TONES[state] is Tone.BAD:
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
 
@@ -317,7 +311,7 @@ def calibration(bands: Sequence[Band]) -> Markup:
 def _rate_in_words(band: Band) -> str:
     if band.rate is None:
         return "too few labels"
-    return f"{rate_text(band.rate)} ({bounds(band.rate.lower, band.rate.upper)})"
+    return bounded_rate_text(band.rate)
 
 
 def _calibration_mark(band: Band, middle: float, step: float, y: Axis) -> Iterator[str]:

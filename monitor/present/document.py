@@ -10,12 +10,15 @@ from markupsafe import Markup
 
 
 class Tone(enum.StrEnum):
-    """Emphasis of a table cell; its text says the same, so that nothing depends on colour."""
+    """Emphasis of a text, which says the same in words; in HTML, the CSS class of its colour."""
 
     PLAIN = "plain"
     GOOD = "good"
     BAD = "bad"
     UNSURE = "unsure"
+    OLD = "old"
+    GREY = "grey"
+    HIDDEN = "hidden"
 
 
 @dataclass(frozen=True, slots=True)

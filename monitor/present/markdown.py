@@ -20,11 +20,8 @@ _MAX_CELL = 500
 _SIZES = ((MAX_ROWS, True), (MAX_ROWS, False), (10, False))
 """Rows of a table, and True with details; the first size that fits is used."""
 _FULL = "the full report (--html, --json)"
-_SYMBOLS = {
-    **{Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c "},
-    **{Tone.UNSURE: "\u26a0\ufe0f ", Tone.PLAIN: ""},
-}
-"""Sign before a text of each tone."""
+_SYMBOLS = {Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c ", Tone.UNSURE: "\u26a0\ufe0f "}
+"""Sign before a text, by its tone."""
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 
 
@@ -58,7 +55,7 @@ def _plain(text: str) -> str:
 
 
 def _heading(document: Document) -> Iterator[str]:
-    yield f"# {_SYMBOLS[document.tone]}{_plain(document.title)}: {document.word}"
+    yield f"# {_SYMBOLS.get(document.tone, '')}{_plain(document.title)}: {document.word}"
     if document.banner:
         yield f"\n> **SYNTHETIC. {_plain(document.banner)}**"
     yield from _sentences(filter(None, (document.counts,)))
@@ -92,7 +89,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _cell(cell: TableCell) -> str:
-    return _SYMBOLS[cell.tone] + _plain(_cut(cell.text))
+    return _SYMBOLS.get(cell.tone, "") + _plain(_cut(cell.text))
 
 
 def _cut(text: str) -> str:

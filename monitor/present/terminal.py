@@ -1,8 +1,9 @@
-"""Documents and tables for a terminal, and as plain text elsewhere."""
+"""Documents and tables for a terminal, and as plain text in a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rich import box
@@ -12,11 +13,31 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from monitor.core.publish.words import NONE
 from monitor.present.document import Document, Section, Table, TableCell, Tone
 
+PIPED_WIDTH = 160
 _LONGEST = 44
 """Longest line of a row's name that is never folded: the longest name of a requirement."""
-_STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow"}
+STYLES = {
+    **{Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow", Tone.OLD: "cyan"},
+    **{Tone.PLAIN: "", Tone.GREY: "dim", Tone.HIDDEN: "dim"},
+}
+
+
+def console(piped_width: int = PIPED_WIDTH) -> Console:
+    """Return a Console as wide as the terminal, or of ``piped_width`` in a pipe."""
+    return Console(width=None if sys.stdout.isatty() else piped_width, highlight=False)
+
+
+def show_tables(*tables: Table) -> None:
+    """Print tables with their titles, one below the other."""
+    console().print(rendered(*tables), end="")
+
+
+def rendered(*tables: Table) -> RenderableType:
+    """Return a rich renderable of tables with their titles, one below the other."""
+    return _Trimmed(Group(*(line for table in tables for line in _table(table))))
 
 
 def printed(document: Document) -> RenderableType:
@@ -47,40 +68,45 @@ def _lines(document: Document) -> Iterator[RenderableType]:
         yield Text(document.counts)
     if document.banner:
         yield Panel(Text(f"SYNTHETIC. {document.banner}", "bold"), box=box.ASCII, expand=False)
-    yield _facts(document.facts)
+    yield facts(document.facts)
     for section in document.sections:
         yield from _section(section)
     yield Text.assemble("\n", _word(document), " ", document.banner or document.verdict)
 
 
 def _word(document: Document) -> tuple[str, str]:
-    return f"{document.word}.", f"bold {_STYLES[document.tone]}"
+    return f"{document.word}.", f"bold {STYLES[document.tone]}"
 
 
-def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
+def facts(names_and_values: Iterable[tuple[str, str]]) -> Grid:
+    """Return a rich grid of names and values without headings."""
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in facts:
+    for name, value in names_and_values:
         grid.add_row(Text(name), Text(value))
     return grid
 
 
 def _section(section: Section) -> Iterator[RenderableType]:
     yield Text(f"\n{section.title}", "bold")
-    for note in section.notes:
-        yield Text(note)
-    yield from map(_grid, section.tables)
+    yield from map(Text, section.notes)
+    for table in section.tables:
+        yield from _table(table)
 
 
-def _grid(table: Table) -> Grid:
+def _table(table: Table) -> Iterator[RenderableType]:
+    """Yield the title and the notes of a table, and its rows as a grid."""
+    if table.title:
+        yield Text(f"\n{table.title}", "bold")
+    yield from map(Text, table.notes)
     grid = Grid(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     grid.add_column(table.columns[0], overflow="fold", no_wrap=_is_short(table))
     for column in table.columns[1:]:
         grid.add_column(column, overflow="fold")
     for row in table.rows:
         grid.add_row(*map(_text, row))
-    return grid
+    yield grid
 
 
 def _is_short(table: Table) -> bool:
@@ -90,4 +116,6 @@ def _is_short(table: Table) -> bool:
 
 
 def _text(cell: TableCell) -> Text:
-    return Text(cell.text, _STYLES[cell.tone])
+    """Return the text of a cell; an absent value is a hyphen: terminals may lack the dash."""
+    lines = ("-" if line == NONE else line for line in cell.text.split("\n"))
+    return Text("\n".join(lines), STYLES[cell.tone])

@@ -13,7 +13,7 @@ from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.release import ReleasedIncident
 from monitor.core.publish.snapshot import LimitKind
-from monitor.core.publish.words import NONE, gap_text, percent, points, rate_text
+from monitor.core.publish.words import NONE, gap_text, percent, points, rate_text, some_text
 from monitor.core.time import MINUTE
 from monitor.present import charts
 from monitor.present.document import Section, TableCell, Tone, table
@@ -145,7 +145,7 @@ def not_measured(report: WeeklyReport) -> Section:
             reason = state_text(judged.cell.state), judged.cell.until
             groups.setdefault(reason, []).append(f"{named}{judged.short}")
     rows = (
-        (TableCell(why, Tone.UNSURE), _some(names), until or NONE)
+        (TableCell(why, Tone.UNSURE), some_text(names, _MOST_NAMED), until or NONE)
         for (why, until), names in groups.items()
     )
     tables = table("why|slices|what helps", rows)
@@ -158,11 +158,6 @@ def not_measured(report: WeeklyReport) -> Section:
 
 
 _MOST_NAMED = 12
-
-
-def _some(names: list[str]) -> str:
-    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return "; ".join(names[:_MOST_NAMED] + more)
 
 
 def _waiting(report: WeeklyReport) -> Iterator[str]:

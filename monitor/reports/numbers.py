@@ -19,11 +19,10 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.publish.words import (
     NONE,
-    bounds,
+    bounded_rate_text,
     gap_text,
     percent,
     points,
-    rate_text,
     ratio_text,
 )
 from monitor.present import plots
@@ -81,9 +80,7 @@ def _rate_row(place: Place, metrics: tuple[Metric, ...]) -> Iterator[str]:
 
 def rate_cell(rate: ShownRate, contract: ContractTable) -> str:
     """Return a rate with interval and support as text, such as ``83 % (79 to 87 %), 120+``."""
-    exact = contract.synthetic and contract.k == 1
-    support = f"{rate.support:,}" if exact else f"{rate.support:,}+"
-    return f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)}), {support}"
+    return f"{bounded_rate_text(rate)}, {contract.support_text(rate.support)}"
 
 
 def _kappa_text(agreement: ShownAgreement | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks
 from monitor.core.publish.release import Release, Revision
+from monitor.core.publish.words import some_text
 from monitor.present.document import Section
 from monitor.reports.decision import decide
 from monitor.reports.judged import UNDECIDED
@@ -68,5 +69,4 @@ def _named(title: str, judged: _Checks, keys: set[tuple[str, Metric, str]]) -> I
     """Yield one sentence that names the checks of ``keys``; none if there are none."""
     names = [f"{key[1].value} of {key[2]}" for key in judged if key in keys]
     if names:
-        more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        yield f"{title}: {'; '.join(names[:_MOST_NAMED] + more)}."
+        yield f"{title}: {some_text(names, _MOST_NAMED)}."

@@ -17,9 +17,9 @@ from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import BADGES, STATES, TERMS, slice_name
-from monitor.core.publish.headlines import incident_sentence
+from monitor.core.publish.headlines import incident_sentence, value_text
 from monitor.core.publish.history import HistoryPoint, Trends
-from monitor.core.publish.incident_reports import IncidentReport, ValueReport
+from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
@@ -256,7 +256,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
             incident.metric, incident.slice, incident.behind, incident.limit
         ),
         "status": status_text,
-        "value": _value_text,
+        "value": value_text,
     }
     return environment
 
@@ -370,15 +370,3 @@ def status_text(incident: IncidentReport) -> str:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
     return f"{state}: {OUTCOMES[incident.outcome]}" if incident.outcome else state
-
-
-def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:
-    """Return a gap in points, or a rate if its level is broken, with bounds and time of data."""
-    data_end = f"in data to {words.moment_text(evidence.at)}"
-    if incident.behind is Behind.LEVEL:
-        return (
-            f"{words.percent(evidence.value)} [{words.bounds(evidence.lower, evidence.upper)}],"
-            f" {data_end}"
-        )
-    gap = ShownGap("", evidence.value, evidence.lower, evidence.upper)
-    return f"gap {words.gap_text(gap)} points, {data_end}"

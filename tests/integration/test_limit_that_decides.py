@@ -35,6 +35,8 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.present.terminal import facts, rendered
+from monitor.present.terminal import printed as on_terminal
 from monitor.reports import as_csv
 from monitor.reports.formats import as_html, as_markdown
 from monitor.web import csv_files
@@ -177,7 +179,7 @@ def test_the_headline_and_the_cell_of_a_page(case: Case) -> None:
 @each_case
 def test_the_summary_of_a_replay(case: Case) -> None:
     console = Console(file=io.StringIO(), record=True, width=10_000)
-    console.print(*summary(Snapshot(0, 0, (table_of(case),)), None), sep="\n")
+    console.print(*map(on_terminal, summary(Snapshot(0, 0, (table_of(case),)))))
     text = console.export_text()
     assert f"of {CHAT} ({case.listed})" in text.strip().splitlines()[-1]
     assert ("0.62 [" in text) is (LimitKind.MIN_RATIO in table_of(case).limit_kinds(case.metric))
@@ -251,7 +253,7 @@ def test_an_incident_names_the_limit_that_it_broke() -> None:
     listed = "the lower rate at least 0.8 times the higher"
     assert listed in incident_sentence(metric, CHAT, of_it.behind, of_it.limit)
     console = Console(file=io.StringIO(), record=True, width=200)
-    console.print(table_of_incidents([of_it]), details(of_it))
+    console.print(rendered(*table_of_incidents([of_it])), facts(details(of_it)))
     assert console.export_text().count(listed) == 2
     (row,) = csv.DictReader(io.StringIO(csv_files.incidents_text([of_it])))
     assert (row["limit"], row["limit_value"]) == ("min_ratio", "0.8")

@@ -17,7 +17,6 @@ from monitor.audit.audit_report import (
 )
 from monitor.audit.render import part_sections
 from monitor.audit.render.words import (
-    METRICS,
     NOTHING,
     PARTS,
     Numbers,
@@ -27,6 +26,7 @@ from monitor.audit.render.words import (
     versions,
 )
 from monitor.core.contract import Metric, Role
+from monitor.core.publish.glossary import TERMS
 from monitor.present.document import (
     Brief,
     Document,
@@ -87,7 +87,7 @@ _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 def _limits(decision: ReleaseDecision) -> str:
     """Return one sentence per limited metric, joined in one text: role, metric and verdict."""
     return "".join(
-        f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
+        f" {_ROLES[line.role]} {TERMS[line.metric].short}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits
     )
 
@@ -198,7 +198,7 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
         for key in {**before, **after}
     )
     names = "|".join(
-        f"{METRICS[metric]}, {run.title}"
+        f"{TERMS[metric].short}, {run.title}"
         for metric in (Metric.TPR, Metric.FPR)
         for run in (baseline, candidate)
     )

@@ -31,8 +31,9 @@ from monitor.audit.audit_report import (
     SupportCheck,
 )
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
+from monitor.audit.render.words import CHECKS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
+from monitor.core.publish.glossary import TERMS
 from monitor.present.document import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
@@ -166,7 +167,7 @@ def _point_clause(check: Check, value: str) -> str:
 
 def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
     """Return a check of support as a case; a missed one fails only where it ``decides``."""
-    name = f"support {METRICS[check.metric]} {_slice_text(check.slice)}"
+    name = f"support {TERMS[check.metric].short} {_slice_text(check.slice)}"
     if check.met:
         return _Case(name)
     support = numbers.support(check.support)

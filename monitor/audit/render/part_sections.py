@@ -29,9 +29,10 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
+from monitor.audit.render.words import CHECKS, NOTHING, TRIALS, CheckFormat, Numbers
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
+from monitor.core.publish.glossary import TERMS
 from monitor.present.document import Brief, Section, TableCell, Tone, mark, table
 
 _TONES = {
@@ -296,7 +297,7 @@ def _support(part: Part, numbers: Numbers) -> Section:
         (
             words.attributes(line.slice),
             words.slice_name(line.slice),
-            TRIALS.get(line.metric, METRICS[line.metric]),
+            TRIALS.get(line.metric, TERMS[line.metric].short),
             numbers.support(line.support),
             f"{line.needed:,}",
             mark(line.met, "PASS", "FAIL"),

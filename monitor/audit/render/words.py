@@ -39,14 +39,6 @@ CHECKS = {
     "tpr_not_below_baseline": "TPR not below baseline,",
     "fpr_not_above_baseline": "FPR not above baseline,",
 }
-METRICS = {
-    Metric.SELECTION: "selection",
-    Metric.TPR: "TPR",
-    Metric.FPR: "FPR",
-    Metric.BLOCKED: "blocked",
-    Metric.READY: "ready",
-    Metric.PRECISION: "precision",
-}
 TRIALS = {Metric.TPR: "positives (ready)", Metric.FPR: "negatives (not ready)"}
 PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}
 

@@ -19,15 +19,17 @@ SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Metric in words: heading, symbol and meaning.
+    """Metric in words: heading, short name, symbol and meaning.
 
     Attributes:
         name: heading.
+        short: name within a sentence or table.
         symbol: the probability.
         meaning: meaning in one sentence.
     """
 
     name: str
+    short: str
     symbol: str
     meaning: str
 
@@ -35,31 +37,37 @@ class Term:
 TERMS: Mapping[Metric, Term] = {
     Metric.TPR: Term(
         "Ready replies served at once (TPR)",
+        "TPR",
         "P(auto_serve | ready)",
         "Where it is lower, replies that were ready are held back for review: help comes late.",
     ),
     Metric.FPR: Term(
         "Unready replies served (FPR)",
+        "FPR",
         "P(auto_serve | not ready)",
         "Where it is higher, replies that were not ready go out without review.",
     ),
     Metric.SELECTION: Term(
         "Requests served at once (selection rate)",
+        "selection rate",
         "P(auto_serve)",
         "Of all requests, ready or not: it differs, too, where other requests come.",
     ),
     Metric.BLOCKED: Term(
         "Requests blocked (blocked rate)",
+        "blocked rate",
         "P(blocked_by_evidence)",
         "Where it is higher, more requests get no reply because evidence is missing.",
     ),
     Metric.READY: Term(
         "Replies that are ready (base rate)",
+        "base rate",
         "P(ready)",
         "By the reviewers' judgement; no property of the router, and never limited.",
     ),
     Metric.PRECISION: Term(
         "Served replies that were ready (precision)",
+        "precision",
         "P(ready | auto_serve)",
         "Where it is lower, more of the replies that go out without review are not ready.",
     ),

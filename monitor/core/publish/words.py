@@ -35,6 +35,30 @@ def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
     return f"{local:%Y-%m-%d %H:%M} {local:%z}"[:-2] + ":00"
 
 
+def iso_text(at: datetime | int | None, precision: str = "minutes") -> str:
+    """Return an instant in UTC as ISO 8601, for terminals; a dash for None.
+
+    Example:
+        >>> iso_text(0), iso_text(0, "seconds")
+        ('1970-01-01T00:00Z', '1970-01-01T00:00:00Z')
+    """
+    if at is None:
+        return NONE
+    instant = to_datetime(at) if isinstance(at, int) else at
+    return instant.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def some_text(texts: Sequence[str], most: int) -> str:
+    """Return the first ``most`` texts, and how many more there are.
+
+    Example:
+        >>> some_text(["a", "b", "c"], 3), some_text(["a", "b", "c"], 1)
+        ('a; b; c', 'a; 2 more')
+    """
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return "; ".join([*texts[:most], *more])
+
+
 def age_text(seconds: float) -> str:
     """Return a number of seconds in words, in a suitable unit, such as ``25 hours``.
 
@@ -151,6 +175,11 @@ def rate_text(rate: ShownRate | None) -> str:
     if rate.at_most is not None:
         return f"at most {percent(rate.at_most)}"
     return percent(rate.value)
+
+
+def bounded_rate_text(rate: ShownRate) -> str:
+    """Return a rate with its interval, such as ``83 % (79 to 87 %)``."""
+    return f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)})"
 
 
 def gap_text(gap: ShownGap | None) -> str:
