@@ -32,7 +32,6 @@ from monitor.errors import AuditError
 from monitor.present import html, markdown, terminal
 from monitor.settings import Settings
 
-PIPED_WIDTH = 110
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 _KEPT = (".jsonl", ".csv", ".gz", ".toml")
@@ -244,7 +243,7 @@ def _write_and_print(
     ):
         _write(target, documents[name])
     if _STDOUT not in outputs.values():
-        terminal.console(PIPED_WIDTH).print(printed)
+        terminal.console().print(printed)
 
 
 def _write(target: Path, text: str) -> None:

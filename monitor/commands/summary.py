@@ -139,7 +139,7 @@ def _row(place: Place, metric: Metric, *, ratio: bool) -> Iterator[str | TableCe
     """Yield the cells of a slice: name, rate, support, gap with any ratio, and verdict."""
     rate = place.row.rates.get(metric)
     yield slice_name(place.row.slice)
-    yield _rate(rate)
+    yield bounded_rate_text(rate)
     yield _support(place.contract, rate)
     if metric not in place.row.states:
         yield from (NONE, NONE)
@@ -168,7 +168,7 @@ def _unlimited(contract: ContractTable, window: WindowTable, now: int) -> Iterat
 def _unlimited_row(place: Place, metrics: Sequence[Metric]) -> Iterator[str]:
     rates = [place.row.rates.get(metric) for metric in metrics]
     yield slice_name(place.row.slice)
-    yield from map(_rate, rates)
+    yield from map(bounded_rate_text, rates)
     yield _support(place.contract, rates[0])
 
 
@@ -188,10 +188,6 @@ def span(period: Period | None, now: int) -> str:
         return "nothing published yet"
     length, age = _age(period.end - period.start), _age(max(0, now - period.end))
     return f"{iso_text(period.start)} to {iso_text(period.end)}, {length} long, {age} old"
-
-
-def _rate(rate: ShownRate | None) -> str:
-    return NONE if rate is None else bounded_rate_text(rate)
 
 
 def _support(contract: ContractTable, rate: ShownRate | None) -> str:

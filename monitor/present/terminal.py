@@ -84,7 +84,7 @@ def facts(names_and_values: Iterable[tuple[str, str]]) -> Grid:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in names_and_values:
-        grid.add_row(Text(name), Text(value))
+        grid.add_row(Text(name), _text(TableCell(value)))
     return grid
 
 

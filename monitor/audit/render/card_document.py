@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from monitor.audit.render.words import NOTHING, counted, p_value
+from monitor.audit.render.words import counted, p_value
 from monitor.audit.scorecard.card import (
     BenchmarkRow,
     DimensionVerdict,
@@ -14,6 +14,7 @@ from monitor.audit.scorecard.card import (
 )
 from monitor.audit.scorecard.card_file import FEW_ITEMS
 from monitor.audit.scorecard.measures import ADVICE
+from monitor.core.publish.words import NONE
 from monitor.present.document import (
     Brief,
     Document,
@@ -141,7 +142,7 @@ def _dimensions(card: Scorecard) -> Section:
             _limit(dimension),
             _interval(dimension),
             f"{dimension.items:,}",
-            "\n".join(_remarks(dimension)) or NOTHING,
+            "\n".join(_remarks(dimension)) or NONE,
         )
         for dimension in card.dimensions
     )
@@ -201,7 +202,7 @@ def _changes(card: Scorecard) -> Section:
 def _change(change: ScoreChange | None, dimension: ScoredDimension) -> str:
     """Return an earlier score and the present one in words: worse, better or as it was."""
     if change is None or dimension.score is None:
-        return NOTHING
+        return NONE
     by = change.worse_by
     how = "as it was" if abs(by) < _SMALLEST else f"{abs(by):.3f} {'worse' if by > 0 else 'better'}"
     return f"{_number(change.score)} on {change.measured}, now {_number(dimension.score)}: {how}"
@@ -213,7 +214,7 @@ def _sets(card: Scorecard) -> Section:
             dimension.name,
             f"{dimension.probe_set} {dimension.probe_version}",
             dimension.model,
-            dimension.rubric or NOTHING,
+            dimension.rubric or NONE,
             dimension.measured,
             dimension.cadence,
             dimension.owner,
@@ -230,7 +231,7 @@ def _parts(card: Scorecard) -> Section:
         (
             dimension.name,
             part.name,
-            NOTHING if part.value is None else _number(part.value),
+            NONE if part.value is None else _number(part.value),
             f"{part.items:,}",
         )
         for dimension in card.dimensions
@@ -270,7 +271,7 @@ def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> Section:
 
 def _score(dimension: ScoredDimension) -> str:
     """Return the score of a dimension as text, without its interval."""
-    return NOTHING if dimension.score is None else _number(dimension.score)
+    return NONE if dimension.score is None else _number(dimension.score)
 
 
 def _limit(dimension: ScoredDimension) -> str:
@@ -283,7 +284,7 @@ def _limit(dimension: ScoredDimension) -> str:
 
 def _interval(dimension: ScoredDimension) -> str:
     if dimension.low is None or dimension.high is None:
-        return NOTHING
+        return NONE
     return f"{_number(dimension.low)} to {_number(dimension.high)}"
 
 

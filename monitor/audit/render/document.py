@@ -17,7 +17,6 @@ from monitor.audit.audit_report import (
 )
 from monitor.audit.render import part_sections
 from monitor.audit.render.words import (
-    NOTHING,
     PARTS,
     Numbers,
     counted,
@@ -27,6 +26,7 @@ from monitor.audit.render.words import (
 )
 from monitor.core.contract import Metric, Role
 from monitor.core.publish.glossary import TERMS
+from monitor.core.publish.words import NONE, bounded_rate_text
 from monitor.present.document import (
     Brief,
     Document,
@@ -112,8 +112,8 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "contract", report.contract
     yield "judged", report.judged.title
     for run in filter(None, (report.baseline, report.candidate)):
-        yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
-        yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NOTHING
+        yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NONE
+        yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NONE
     numbers = _numbers(report)
     sizes = (
         f"{numbers.counted(part.pairs, 'pair')} in the {PARTS[part.name].lower()}"
@@ -187,10 +187,10 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
     rows = (
         (
-            key[0] or NOTHING,
+            key[0] or NONE,
             slice_name(key[1]),
             *(
-                numbers.shown(lines[key].rates.get(metric), "\n") if key in lines else NOTHING
+                bounded_rate_text(lines[key].rates.get(metric), "\n") if key in lines else NONE
                 for metric in (Metric.TPR, Metric.FPR)
                 for lines in (before, after)
             ),
@@ -211,8 +211,8 @@ def _decision(report: AuditReport) -> Section:
         (
             line.requirement.value,
             mark(line.met, "met", "MISSING"),
-            line.by or NOTHING,
-            line.at.isoformat() if line.at is not None else NOTHING,
+            line.by or NONE,
+            line.at.isoformat() if line.at is not None else NONE,
             line.why,
         )
         for line in lines

@@ -34,6 +34,7 @@ from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
 from monitor.core.publish.glossary import TERMS
+from monitor.core.publish.words import NONE
 from monitor.present.document import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
@@ -142,12 +143,12 @@ def _slice_text(text: str) -> str:
 
 def _check_message(check: Check, numbers: Numbers) -> str:
     """Return a check in words: limit, point, interval and verdict."""
-    write = CheckFormat.for_check(check.name, numbers)
+    write = CheckFormat.for_check(check.name)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
     value = write.value(check.value)
     clauses = [f"{CHECKS[check.name]} {limit}", _point_clause(check, f"{value}{unit}")]
-    if write.bounds(check.lower, check.upper) != words.NOTHING:
+    if write.bounds(check.lower, check.upper) != NONE:
         clauses.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
         clauses.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
@@ -171,7 +172,7 @@ def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case
     if check.met:
         return _Case(name)
     support = numbers.support(check.support)
-    support_note = "too few to be shown" if support == words.NOTHING else f"{support} found"
+    support_note = "too few to be shown" if support == NONE else f"{support} found"
     message = f"{check.needed:,} needed, {support_note}"
     if decides:
         return _Case(name, _FAILURE, "support", message)

@@ -29,10 +29,11 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, NOTHING, TRIALS, CheckFormat, Numbers
+from monitor.audit.render.words import CHECKS, TRIALS, CheckFormat, Numbers
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.glossary import TERMS
+from monitor.core.publish.words import NONE, bounded_rate_text, gap_bounds, percent, points
 from monitor.present.document import Brief, Section, TableCell, Tone, mark, table
 
 _TONES = {
@@ -159,13 +160,13 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
     """Return a line of flip counts as texts of a table's row."""
     kind = line.by, words.expected(line.expected_ready)
     if line.withheld:
-        return (*kind, "withheld", *(NOTHING,) * 6)
+        return (*kind, "withheld", *(NONE,) * 6)
     return (
         *kind,
         *(numbers.support(count) for count in (line.compared, line.flips)),
         *(numbers.support(line.directions.get(way, 0)) for way in FlipDirection),
         numbers.support(line.at_gate),
-        "\n".join(_staged(stage, n, numbers) for stage, n in line.stages.items()) or NOTHING,
+        "\n".join(_staged(stage, n, numbers) for stage, n in line.stages.items()) or NONE,
         words.p_value(line.p_value),
     )
 
@@ -191,12 +192,12 @@ def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
 
 def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
     """Yield the rows with any content after the first ``names`` cells."""
-    return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
+    return (row for row in rows if any(cell != NONE for cell in row[names:]))
 
 
 def _slice(line: SliceLine, numbers: Numbers) -> Row:
     """Return the rates of a slice as texts of a table's row."""
-    selection, tpr, fpr = (numbers.shown(line.rates.get(metric), "\n") for metric in _RATES)
+    selection, tpr, fpr = (bounded_rate_text(line.rates.get(metric), "\n") for metric in _RATES)
     blocked = line.rates.get(Metric.BLOCKED)
     return (
         words.slice_name(line.slice),
@@ -205,8 +206,8 @@ def _slice(line: SliceLine, numbers: Numbers) -> Row:
         _supported(line, Metric.TPR, numbers),
         fpr,
         _supported(line, Metric.FPR, numbers),
-        numbers.rate(blocked.value) if blocked and blocked.value is not None else NOTHING,
-        *([numbers.rate(line.tpr_with_blocked)] if numbers.exact else ()),
+        percent(blocked.value) if blocked and blocked.value is not None else NONE,
+        *([percent(line.tpr_with_blocked)] if numbers.exact else ()),
     )
 
 
@@ -244,7 +245,7 @@ _WHY_NONE = {
 
 def _check(line: Check, numbers: Numbers) -> Row:
     """Return a check as a table's row: limit, value, interval and both verdicts."""
-    write = CheckFormat.for_check(line.name, numbers)
+    write = CheckFormat.for_check(line.name)
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),
@@ -289,7 +290,7 @@ def _verdict_tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
 
 
 def _word(verdict: Point | Verdict | None) -> str:
-    return NOTHING if verdict is None else verdict.value.upper().replace("_", "\n")
+    return NONE if verdict is None else verdict.value.upper().replace("_", "\n")
 
 
 def _support(part: Part, numbers: Numbers) -> Section:
@@ -327,7 +328,7 @@ def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> I
             if line is not None:
                 yield (*_names_of(slice_, band), *_cells(line, numbers))
             elif numbers.exact:
-                yield (*_names_of(slice_, band), "0", "absent", NOTHING)
+                yield (*_names_of(slice_, band), "0", "absent", NONE)
 
 
 def _names_of(slice_: str, band: str) -> tuple[str, ...]:
@@ -336,9 +337,9 @@ def _names_of(slice_: str, band: str) -> tuple[str, ...]:
 
 def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     """Return number, ready rate and sufficiency of a score band; dashes if all is hidden."""
-    n, ready = numbers.support(line.n), numbers.shown(line.rate)
-    if n == ready == NOTHING:
-        return (NOTHING,) * 3
+    n, ready = numbers.support(line.n), bounded_rate_text(line.rate)
+    if n == ready == NONE:
+        return (NONE,) * 3
     enough = (
         TableCell("sufficient", Tone.GOOD)
         if line.sufficient
@@ -357,7 +358,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
         notes.append(
             f"The {len(shown)} nearest to what decided, of {len(lines)}; the JSON report has all."
         )
-    attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
+    attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NONE)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
     rows = (_threshold(near_line, numbers) for near_line in shown)
     return Section(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
@@ -378,13 +379,13 @@ def _threshold(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
         f"{line.flips:,}",
         _by_slice(line.tpr, numbers),
         _by_slice(line.fpr, numbers),
-        numbers.gap(line.tpr_gap),
-        numbers.gap(line.fpr_gap),
+        points(line.tpr_gap),
+        points(line.fpr_gap),
     )
 
 
 def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
-    return "\n".join(f"{words.slice_name(s)} {numbers.rate(rate)}" for s, rate in rates.items())
+    return "\n".join(f"{words.slice_name(s)} {percent(rate)}" for s, rate in rates.items())
 
 
 def _advice(part: Part) -> Section:
@@ -437,29 +438,29 @@ def _notes(
     elif representation.ready_withheld:
         yield "Labels are hidden to protect privacy."
     else:
-        yield f"At most {numbers.points(representation.points / 100)} points off."
+        yield f"At most {words.distance(representation.points / 100)} points off."
 
 
 def _share(slice_share: SliceShare, numbers: Numbers) -> tuple[str, ...]:
     return (
         words.slice_name(slice_share.slice),
         numbers.support(slice_share.rows),
-        numbers.rate(slice_share.share),
-        numbers.rate(slice_share.target),
-        numbers.points(slice_share.points / 100),
+        percent(slice_share.share),
+        percent(slice_share.target),
+        words.distance(slice_share.points / 100),
         *_ready(slice_share.ready, numbers),
     )
 
 
 def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     if ready is None:
-        return (NOTHING,) * 3
-    bounds = numbers.points_interval(ready.lower, ready.upper)
-    difference = f"{numbers.points(ready.difference)} points\n({bounds})"
+        return (NONE,) * 3
+    bounds = gap_bounds(ready.lower, ready.upper)
+    difference = f"{words.distance(ready.difference)} points\n({bounds})"
     return (
-        numbers.rate(ready.share),
-        numbers.rate(ready.target),
-        difference if ready.difference is not None else NOTHING,
+        percent(ready.share),
+        percent(ready.target),
+        difference if ready.difference is not None else NONE,
     )
 
 
@@ -468,7 +469,7 @@ def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> Section
         f"Balancing by {group_by}",
         (
             f"Weighted as below, the rows are worth {balancing.effective_rows:,.0f} and are"
-            f" {numbers.points(balancing.points_left / 100)} points off. Without weights"
+            f" {words.distance(balancing.points_left / 100)} points off. Without weights"
             f" {balancing.rows_needed:,} more rows are needed.",
         ),
         table("slice|label|weight|more rows needed", map(_weight, balancing.weights)),
@@ -478,7 +479,7 @@ def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> Section
 def _weight(weight: Weight) -> tuple[str, ...]:
     return (
         words.slice_name(weight.slice),
-        NOTHING if weight.ready is None else words.expected(weight.ready),
+        NONE if weight.ready is None else words.expected(weight.ready),
         "no rows to weigh" if weight.weight is None else f"{weight.weight:.2f}",
         f"{weight.rows_needed:,}",
     )

@@ -177,9 +177,19 @@ def rate_text(rate: ShownRate | None) -> str:
     return percent(rate.value)
 
 
-def bounded_rate_text(rate: ShownRate) -> str:
-    """Return a rate with its interval, such as ``83 % (79 to 87 %)``."""
-    return f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)})"
+def bounded_rate_text(rate: ShownRate | None, between: str = " ") -> str:
+    """Return a rate with its interval, such as ``83 % (79 to 87 %)``; a code has none.
+
+    Example:
+        >>> bounded_rate_text(ShownRate(0.83, 0.79, 0.87, 90))
+        '83 % (79 to 87 %)'
+        >>> bounded_rate_text(ShownRate(None, 0.0, 0.2, 90, at_most=0.2))
+        'at most 20 %'
+    """
+    if rate is None or rate.at_least is not None or rate.at_most is not None:
+        return rate_text(rate)
+    interval = bounds(rate.lower, rate.upper)
+    return interval if rate.value is None else f"{percent(rate.value)}{between}({interval})"
 
 
 def gap_text(gap: ShownGap | None) -> str:

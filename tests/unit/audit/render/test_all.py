@@ -28,7 +28,7 @@ Render = Callable[[AuditReport], str]
 def as_text(report: AuditReport) -> str:
     """What a pipe gets."""
     out = StringIO()
-    Console(file=out, width=110).print(terminal.printed(document(report)))
+    Console(file=out, width=160).print(terminal.printed(document(report)))
     return out.getvalue()
 
 

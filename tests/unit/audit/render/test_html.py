@@ -108,9 +108,9 @@ def test_the_lessons_numbers_are_in_it() -> None:
     text = rendered(made.BLOCKED)
 
     for shown in (
-        "83.3 %\n(43.6-97.0 %)",
-        "-17.2 to 67.4",
-        "-69.9 to 28.1",
+        "83.3 %\n(43.6 to 97.0 %)",
+        "-17.2 to +67.4",
+        "-69.9 to +28.1",
         ">+33.3\nworse off<",
         ">0.5<",
         ">not ready<",
