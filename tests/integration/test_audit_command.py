@@ -25,6 +25,7 @@ from monitor.audit.inputs import digest
 from monitor.audit.set_files import read_results, read_set
 from monitor.commands import audit
 from monitor.core.time import to_micros
+from monitor.present.terminal import PIPED_WIDTH
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples" / "audit"
 PAIRS = EXAMPLES / "ten_pairs.jsonl"
