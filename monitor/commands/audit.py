@@ -20,13 +20,13 @@ from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.render import as_json, junit
 from monitor.audit.render.card_document import card_document
 from monitor.audit.render.document import document
-from monitor.audit.render.words import counted
 from monitor.audit.set_files import promote, read_results, read_set, write_set
 from monitor.audit.sign_off import read_sign_off
 from monitor.clock import SystemClock
 from monitor.commands.audit_scorecard import CARD_FORMATS, scored
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import uninterrupted
+from monitor.core.publish.words import counted
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError
 from monitor.present import html, markdown, terminal

@@ -23,9 +23,9 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import WeeklyReport, as_csv, as_json, bundle
+from monitor.reports import WeeklyReport, as_json, bundle
 from monitor.reports.decision import Word, decide
-from monitor.reports.formats import as_html, as_markdown, as_pdf
+from monitor.reports.formats import as_csv, as_html, as_markdown, as_pdf
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -39,8 +39,7 @@ Files = Mapping[str, bytes]
 
 
 def _csv(report: WeeklyReport) -> Files:
-    tables = as_csv.render(report.release)
-    return {f"-{name}.csv": text.encode() for name, text in tables.items()}
+    return {f"-{name}.csv": text.encode() for name, text in as_csv(report.release).items()}
 
 
 FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {

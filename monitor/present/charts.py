@@ -19,7 +19,7 @@ from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
-from monitor.core.publish.words import bounded_rate_text, gap_text, percent, points
+from monitor.core.publish.words import bounded_rate_text, distance, gap_text, percent, points
 from monitor.present import svg
 from monitor.present.document import Tone
 from monitor.present.svg import Axis
@@ -92,7 +92,7 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
     if gap is None or gap.lower is None or gap.upper is None:
         return Markup("")
     x = Axis(-scale, scale, 0, STRIP_WIDTH)
-    allowed = "" if cell.max_gap is None else f"; limit {points(cell.max_gap).lstrip('+')} points"
+    allowed = "" if cell.max_gap is None else f"; limit {distance(cell.max_gap)} points"
     parts = [
         *_allowed_gap(cell.max_gap, x),
         svg.line("zero", (x(0), x(0)), (1, STRIP_HEIGHT - 1)),

@@ -13,7 +13,15 @@ from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.release import ReleasedIncident
 from monitor.core.publish.snapshot import LimitKind
-from monitor.core.publish.words import NONE, gap_text, percent, points, rate_text, some_text
+from monitor.core.publish.words import (
+    NONE,
+    counted,
+    gap_text,
+    percent,
+    points,
+    rate_text,
+    some_text,
+)
 from monitor.core.time import MINUTE
 from monitor.present import charts
 from monitor.present.document import Section, TableCell, Tone, table
@@ -130,7 +138,7 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
         )
         if rest:
             passed = "; ".join(
-                f"{TERMS[metric].name}, {number} slice{'s' if number > 1 else ''}"
+                f"{TERMS[metric].name}, {counted(number, 'slice')}"
                 for metric, number in rest.items()
             )
             yield f"{report.named(contract)}Also checked and within their limits: {passed}."

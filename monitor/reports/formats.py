@@ -1,13 +1,16 @@
-"""The weekly report as HTML, Markdown and PDF: one document, and where it links to."""
+"""The weekly report as HTML, Markdown, PDF and CSV; as JSON, see `as_json.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
+from monitor.core.publish.release import Release
 from monitor.core.time import SECOND
 from monitor.present import html, markdown, pdf
+from monitor.present.csv_text import written
 from monitor.reports.document import document
+from monitor.reports.frames import COLUMNS, weekly_rows
 from monitor.reports.weekly_report import TABLES, WeeklyReport
 
 
@@ -26,6 +29,11 @@ def as_html(report: WeeklyReport, home: str | None = None) -> str:
 def as_markdown(report: WeeklyReport) -> str:
     """Return the report as Markdown text, for a merge request or a wiki."""
     return markdown.whole(document(report))
+
+
+def as_csv(release: Release) -> dict[str, str]:
+    """Return CSV text by table (rates, gaps, calibration); withheld numbers are empty."""
+    return {name: written(COLUMNS[name], rows) for name, rows in weekly_rows(release).items()}
 
 
 def as_pdf(report: WeeklyReport) -> bytes:

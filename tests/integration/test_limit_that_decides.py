@@ -37,8 +37,7 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.present.terminal import facts, rendered
 from monitor.present.terminal import printed as on_terminal
-from monitor.reports import as_csv
-from monitor.reports.formats import as_html, as_markdown
+from monitor.reports.formats import as_csv, as_html, as_markdown
 from monitor.web import csv_files
 from monitor.web.building import contract_contents
 from monitor.web.contents import ContractContent
@@ -197,7 +196,7 @@ def test_the_weekly_report_in_each_format(case: Case) -> None:
     assert case.listed in markdown[markdown.index("## Annex: Contracts") :]
     for name in ("rates", "gaps"):
         if name == "rates" or case.decides.kind in (LimitKind.MAX_GAP, LimitKind.MIN_RATIO):
-            (row,) = rows_of(as_csv.render(release)[name], case.metric)
+            (row,) = rows_of(as_csv(release)[name], case.metric)
             assert row["decided_by"] == case.decides.kind.value
             assert float(row[row["decided_by"]]) == case.decides.value
 

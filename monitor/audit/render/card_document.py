@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from monitor.audit.render.words import counted, p_value
+from monitor.audit.render.words import p_value
 from monitor.audit.scorecard.card import (
     BenchmarkRow,
     DimensionVerdict,
@@ -14,7 +14,7 @@ from monitor.audit.scorecard.card import (
 )
 from monitor.audit.scorecard.card_file import FEW_ITEMS
 from monitor.audit.scorecard.measures import ADVICE
-from monitor.core.publish.words import NONE
+from monitor.core.publish.words import NONE, counted
 from monitor.present.document import (
     Brief,
     Document,

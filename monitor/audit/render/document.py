@@ -19,14 +19,13 @@ from monitor.audit.render import part_sections
 from monitor.audit.render.words import (
     PARTS,
     Numbers,
-    counted,
     number,
     slice_name,
     versions,
 )
 from monitor.core.contract import Metric, Role
 from monitor.core.publish.glossary import TERMS
-from monitor.core.publish.words import NONE, bounded_rate_text
+from monitor.core.publish.words import NONE, bounded_rate_text, counted
 from monitor.present.document import (
     Brief,
     Document,

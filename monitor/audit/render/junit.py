@@ -34,7 +34,7 @@ from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
 from monitor.core.publish.glossary import TERMS
-from monitor.core.publish.words import NONE
+from monitor.core.publish.words import NONE, counted
 from monitor.present.document import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
@@ -105,7 +105,7 @@ def _axis_case(counts: FlipCounts) -> _Case:
     name = _axis_name(counts)
     if not flips:
         return _Case(name)
-    return _Case(name, _FAILURE, "flips", words.counted(flips, "flip"))
+    return _Case(name, _FAILURE, "flips", counted(flips, "flip"))
 
 
 def _axis_name(counts: FlipCounts) -> str:

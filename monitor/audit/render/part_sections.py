@@ -33,7 +33,14 @@ from monitor.audit.render.words import CHECKS, TRIALS, CheckFormat, Numbers
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.glossary import TERMS
-from monitor.core.publish.words import NONE, bounded_rate_text, gap_bounds, percent, points
+from monitor.core.publish.words import (
+    NONE,
+    bounded_rate_text,
+    distance,
+    gap_bounds,
+    percent,
+    points,
+)
 from monitor.present.document import Brief, Section, TableCell, Tone, mark, table
 
 _TONES = {
@@ -438,7 +445,7 @@ def _notes(
     elif representation.ready_withheld:
         yield "Labels are hidden to protect privacy."
     else:
-        yield f"At most {words.distance(representation.points / 100)} points off."
+        yield f"At most {distance(representation.points / 100)} points off."
 
 
 def _share(slice_share: SliceShare, numbers: Numbers) -> tuple[str, ...]:
@@ -447,7 +454,7 @@ def _share(slice_share: SliceShare, numbers: Numbers) -> tuple[str, ...]:
         numbers.support(slice_share.rows),
         percent(slice_share.share),
         percent(slice_share.target),
-        words.distance(slice_share.points / 100),
+        distance(slice_share.points / 100),
         *_ready(slice_share.ready, numbers),
     )
 
@@ -456,7 +463,7 @@ def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     if ready is None:
         return (NONE,) * 3
     bounds = gap_bounds(ready.lower, ready.upper)
-    difference = f"{words.distance(ready.difference)} points\n({bounds})"
+    difference = f"{distance(ready.difference)} points\n({bounds})"
     return (
         percent(ready.share),
         percent(ready.target),
@@ -469,7 +476,7 @@ def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> Section
         f"Balancing by {group_by}",
         (
             f"Weighted as below, the rows are worth {balancing.effective_rows:,.0f} and are"
-            f" {words.distance(balancing.points_left / 100)} points off. Without weights"
+            f" {distance(balancing.points_left / 100)} points off. Without weights"
             f" {balancing.rows_needed:,} more rows are needed.",
         ),
         table("slice|label|weight|more rows needed", map(_weight, balancing.weights)),

@@ -11,7 +11,7 @@ from monitor.audit.inputs import RunVersions
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route, parse_atom
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.publish.words import NONE, bounds, gap_bounds, percent, points
+from monitor.core.publish.words import NONE, bounds, distance, gap_bounds, percent, points
 
 ALL = "all"
 _SMALLEST_P = 0.001
@@ -51,11 +51,6 @@ class Numbers:
     def counted(self, trials: int | None, noun: str) -> str:
         """Format a number of trials as in :meth:`support`, with the noun in singular or plural."""
         return f"{self.support(trials)} {noun}{'' if self.exact and trials == 1 else 's'}"
-
-
-def distance(value: float | None) -> str:
-    """Format a difference of rates in points, without a plus sign; a dash for None."""
-    return points(value).lstrip("+")
 
 
 def _ratio(value: float | None) -> str:
@@ -149,16 +144,6 @@ def versions(run: RunVersions) -> str:
         'judge j1, rubric r1, policy p1, router t1'
     """
     return f"judge {run.judge}, rubric {run.rubric}, policy {run.policy}, router {run.router}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a count with its noun, in singular or plural.
-
-    Example:
-        >>> counted(1, "pair"), counted(2000, "pair")
-        ('1 pair', '2,000 pairs')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def expected(ready: bool) -> str:

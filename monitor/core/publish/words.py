@@ -71,13 +71,18 @@ def age_text(seconds: float) -> str:
         return "less than a minute"
     for unit, length, until in (("minute", MINUTE, 2 * HOUR), ("hour", HOUR, 2 * DAY)):
         if micros < until:
-            return _count_text(micros / length, unit)
-    return _count_text(micros / DAY, "day")
+            return counted(round(micros / length), unit)
+    return counted(round(micros / DAY), "day")
 
 
-def _count_text(number: float, unit: str) -> str:
-    rounded = f"{number:.0f}"
-    return f"{rounded} {unit}" if rounded == "1" else f"{rounded} {unit}s"
+def counted(count: int, noun: str) -> str:
+    """Format a count with its noun, in singular or plural.
+
+    Example:
+        >>> counted(1, "pair"), counted(2000, "pair")
+        ('1 pair', '2,000 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def percent(rate: float | None) -> str:
@@ -88,6 +93,11 @@ def percent(rate: float | None) -> str:
 def points(difference: float | None) -> str:
     """Return a difference of rates in points with its sign, such as ``+20.5``; a dash for None."""
     return NONE if difference is None else _signed(difference)[0]
+
+
+def distance(difference: float | None) -> str:
+    """Return a difference of rates in points without a plus sign; a dash for None."""
+    return points(difference).lstrip("+")
 
 
 def _decimals(*rates: float) -> list[str]:

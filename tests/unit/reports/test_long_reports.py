@@ -11,9 +11,8 @@ from monitor.core.contract import Metric, State
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.present.document import MOST_ROWS, Section, table
-from monitor.reports import as_csv
 from monitor.reports.document import document
-from monitor.reports.formats import as_html
+from monitor.reports.formats import as_csv, as_html
 from monitor.reports.judged import MOST_LISTED
 
 RATE = ShownRate(0.6, 0.5, 0.7, 90)
@@ -59,4 +58,4 @@ def test_a_report_of_many_slices_shows_the_worst_and_is_no_larger_than_it_may_be
     assert leading[0][0].text == f"w={SLICES - 1}"
     assert len(leading) == MOST_LISTED
     assert "more are in the JSON and CSV files." in rates.notes[-1]
-    assert as_csv.render(one.release)["rates"].count("w=") == SLICES * len(Metric)
+    assert as_csv(one.release)["rates"].count("w=") == SLICES * len(Metric)

@@ -38,10 +38,10 @@ from monitor.core.publish.snapshot import (
     SliceRow,
 )
 from monitor.core.time import DAY, IsoWeek
-from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts, WeeklyReport, as_csv, as_json
+from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts, WeeklyReport, as_json
 from monitor.reports.decision import Finding, Word, decide
 from monitor.reports.document import ANNEX, CANNOT_SAY, PAGE_ONE, document
-from monitor.reports.formats import as_html, as_markdown
+from monitor.reports.formats import as_csv, as_html, as_markdown
 from monitor.reports.frames import COLUMNS, weekly
 
 WEEK = IsoWeek.named("2024-W40")
@@ -104,7 +104,7 @@ def texts(one: WeeklyReport) -> dict[str, str]:
         "md": as_markdown(one),
         "json": as_json.render(one).decode(),
     }
-    return made | {f"{name}.csv": text for name, text in as_csv.render(one.release).items()}
+    return made | {f"{name}.csv": text for name, text in as_csv(one.release).items()}
 
 
 RELEASES = {
@@ -185,12 +185,12 @@ def numbered(name: str, first: int) -> SliceRow:
 def test_hidden_cells_have_no_number_in_any_format() -> None:
     made = release(numbered("channel=chat", 10), hidden("channel=email"))
     one = report(made)
-    for row in csv.DictReader(io.StringIO(as_csv.render(made)["rates"])):
+    for row in csv.DictReader(io.StringIO(as_csv(made)["rates"])):
         if row["slice"] == "channel=email":
             numbers = ("value", "lower", "upper", "at_least", "at_most", "support")
             assert row["state"] == "suppressed"
             assert [row[name] for name in (*numbers, "completeness", "as_labelled")] == [""] * 8
-    for row in csv.DictReader(io.StringIO(as_csv.render(made)["gaps"])):
+    for row in csv.DictReader(io.StringIO(as_csv(made)["gaps"])):
         if row["slice"] == "channel=email":
             assert [row[n] for n in ("value", "lower", "upper", "ratio", "verdict")] == [""] * 5
     for section in document(one).sections:
@@ -247,7 +247,7 @@ def test_texts_of_the_settings_are_escaped_and_no_formula() -> None:
     assert "&lt;b&gt;help&lt;/b&gt;" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
-    lines = as_csv.render(release(SliceRow("=1+1", dict.fromkeys(Metric, State.SUPPRESSED))))
+    lines = as_csv(release(SliceRow("=1+1", dict.fromkeys(Metric, State.SUPPRESSED))))
     assert "'=1+1" in lines["rates"]
 
 
