@@ -10,27 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from monitor.audit.audit_report import AuditReport
 from monitor.audit.audit_run import audit, use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
 from monitor.audit.inputs import ProbeSet, digest
-from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.audit.render import as_json, junit
 from monitor.audit.render.card_document import card_document
-from monitor.audit.render.words import counted
+from monitor.audit.render.document import document
 from monitor.audit.set_files import promote, read_results, read_set, write_set
 from monitor.audit.sign_off import read_sign_off
 from monitor.clock import SystemClock
 from monitor.commands.audit_scorecard import CARD_FORMATS, scored
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import uninterrupted
+from monitor.core.publish.words import counted
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError
+from monitor.present import html, markdown, terminal
 from monitor.settings import Settings
 
-PIPED_WIDTH = 110
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 _KEPT = (".jsonl", ".csv", ".gz", ".toml")
@@ -38,8 +39,8 @@ _KEPT = (".jsonl", ".csv", ".gz", ".toml")
 _Command = Callable[..., Any]
 _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
     "json": as_json.render,
-    "html": html.render,
-    "markdown": markdown.render,
+    "html": lambda report: html.page(document(report)),
+    "markdown": lambda report: markdown.short(document(report)),
     "junit": junit.render,
 }
 
@@ -51,13 +52,13 @@ def _file(flag: str, metavar: str, text: str, *names: str) -> Callable[[_Command
 
 def _report_options(command: _Command) -> _Command:
     """Return a command with ``--junit``, ``--markdown``, ``--html`` and ``--json`` added."""
-    for name, document in (
+    for name, what in (
         ("junit", "JUnit XML, for a build server"),
         ("markdown", "Markdown, for a pull request"),
         ("html", "one HTML file"),
         ("json", "JSON, for programs"),
     ):
-        text = f"Write the report as {document}."
+        text = f"Write the report as {what}."
         command = _file(f"--{name}", "FILE", text)(command)
     return command
 
@@ -175,7 +176,7 @@ def command(
         source = _source_set(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
     documents = {name: _FORMATS[name](report) for name in outputs}
-    _write_and_print(documents, outputs, terminal.render(report))
+    _write_and_print(documents, outputs, terminal.printed(document(report)))
     if report.excluded:
         count = len(report.excluded)
         who = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
@@ -242,17 +243,16 @@ def _write_and_print(
     ):
         _write(target, documents[name])
     if _STDOUT not in outputs.values():
-        terminal_width = None if sys.stdout.isatty() else PIPED_WIDTH
-        Console(width=terminal_width, highlight=False).print(printed)
+        terminal.console().print(printed)
 
 
-def _write(target: Path, document: str) -> None:
+def _write(target: Path, text: str) -> None:
     if target == _STDOUT:
-        click.echo(document.encode(), nl=False)  # the bytes of the file, whatever a terminal speaks
+        click.echo(text.encode(), nl=False)  # the bytes of the file, whatever a terminal speaks
         return
     try:
         with uninterrupted():
-            target.write_text(document, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
 

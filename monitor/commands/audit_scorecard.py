@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from monitor.audit.render import html, markdown
 from monitor.audit.render.card_document import card_document
 from monitor.audit.scorecard.card import Scorecard
 from monitor.audit.scorecard.card_file import read_card
@@ -13,12 +12,13 @@ from monitor.audit.scorecard.files import encode, events, read_earlier
 from monitor.audit.scorecard.scoring import score_card
 from monitor.clock import SystemClock
 from monitor.core.time import to_datetime
+from monitor.present import html, markdown
 
 CARD_FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
     "json": encode,
     "events": events,
     "html": lambda card: html.page(card_document(card)),
-    "markdown": lambda card: markdown.text(card_document(card)),
+    "markdown": lambda card: markdown.short(card_document(card)),
 }
 
 

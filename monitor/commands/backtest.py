@@ -23,6 +23,7 @@ from monitor.core.publish.backtests import Backtest, BacktestIncident
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import WITHHELD
+from monitor.core.publish.words import counted
 from monitor.core.time import IsoWeek, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.reports.proposals import propose
@@ -127,7 +128,7 @@ def _print(report: Backtest) -> None:
         click.echo(_line(incident))
     sent = [incident.severity for incident in report.incidents]
     pages, tickets = sent.count(Severity.PAGE), sent.count(Severity.TICKET)
-    click.echo(f"{pages} page{'s' * (pages != 1)}, {tickets} ticket{'s' * (tickets != 1)}")
+    click.echo(f"{counted(pages, 'page')}, {counted(tickets, 'ticket')}")
     if any(incident.slice == WITHHELD for incident in report.incidents):
         click.echo("withheld: no published table shows that slice and rate of that contract")
 

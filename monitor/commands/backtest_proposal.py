@@ -10,7 +10,7 @@ import msgspec
 from monitor.core.contract import gap_limit
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.words import points
+from monitor.core.publish.words import distance
 from monitor.reports.proposals import MetricProposal, Proposal
 from monitor.settings import Settings
 from monitor.settings.as_text import use_case_text
@@ -43,11 +43,11 @@ def _metric_lines(proposal: MetricProposal) -> Iterator[str]:
         yield f"{name}: no slice had the support to propose a limit; the present one is kept."
         return
     yield (
-        f"{name}: limit {_points(proposal.max_gap)} points, support {proposal.min_support} or more;"
-        f" the largest gap was {_points(proposal.largest)} points."
+        f"{name}: limit {distance(proposal.max_gap)} points, support {proposal.min_support} or"
+        f" more; the largest gap was {distance(proposal.largest)} points."
     )
     decided = sum(slice_.decided for slice_ in proposal.slices)
-    reach = _points(proposal.detectable)
+    reach = distance(proposal.detectable)
     yield (
         f"  {decided} of {len(proposal.slices)} slices can be decided in a week; a gap of {reach}"
         " points or more would be outside the limit for each of them."
@@ -73,7 +73,3 @@ def _proposed_use_case(use_case: UseCase, proposal: Proposal) -> UseCase:
     changes["reason"] = f"proposed from {', '.join(proposal.weeks)}"
     contract = msgspec.structs.replace(use_case.contract, **changes)
     return msgspec.structs.replace(use_case, contract=contract)
-
-
-def _points(difference: float | None) -> str:
-    return points(difference).lstrip("+")

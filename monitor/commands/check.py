@@ -23,7 +23,6 @@ from monitor.commands.check_labels import (
 )
 from monitor.commands.check_pages import page_lines
 from monitor.commands.check_spans import span_lines
-from monitor.commands.console import console
 from monitor.commands.labelled import labelled_ids
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE, topic_and_path
@@ -31,6 +30,7 @@ from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import SlicewatchError
+from monitor.present.terminal import show_tables
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.settings.sections import MappingSettings
 
@@ -162,11 +162,10 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
     """Print what each limit and number needs, and the settings in force."""
     if settings.contracts:
         click.echo("\n".join(assumption_lines(assumed)))
-        console().print(traffic_table(settings, assumed))
+        show_tables(*traffic_table(settings, assumed))
     for line in grid_lines(settings.stream.audit_rates):
         click.echo(line)
-    if (table := grid_table(settings.stream.audit_rates)) is not None:
-        console().print(table)
+    show_tables(*grid_table(settings.stream.audit_rates))
     for line in (*_displayable(settings), _cluster_line(settings)):
         click.echo(line)
     click.echo(resolved(settings).rstrip())

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from rich.table import Table
-
-from monitor.commands.console import NONE, plain_table
 from monitor.core.contract import Contract, GroupBy, Limits, Metric
 from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
 from monitor.core.publish.decidable import (
@@ -23,7 +20,9 @@ from monitor.core.publish.decidable import (
     decidable_ratio,
     first_decided,
 )
+from monitor.core.publish.words import NONE
 from monitor.core.time import DAY, WINDOWS
+from monitor.present.document import Table, table
 from monitor.settings import Settings
 
 AUDITS = (0.05, 0.10, 0.20, 1.0)
@@ -119,14 +118,14 @@ def grid_lines(grid: Sequence[float]) -> Iterator[str]:
         yield f"ok: stream.audit_rates: other rates from {grid[-1]:g} on lose up to {loss:.0%}"
 
 
-def grid_table(grid: Sequence[float]) -> Table | None:
-    """Return a table of common audit probabilities that lose labels in the grid; None if none."""
-    rows = [
+def grid_table(grid: Sequence[float]) -> tuple[Table, ...]:
+    """Return a table of common audit probabilities that lose labels in the grid; empty if none."""
+    rows = (
         (f"{rate.sent:g}", f"{rate.counted:g}", f"{rate.lost:.0%}")
         for rate in _thin_common_rates(grid)
         if rate.lost
-    ]
-    return plain_table(("audit_p sent", "counted as", "labels discarded"), rows) if rows else None
+    )
+    return table("audit_p sent|counted as|labels discarded", rows)
 
 
 def _thin_common_rates(grid: Sequence[float]) -> list[Thinned]:
@@ -166,14 +165,14 @@ def assumption_lines(assumed: AssumedTraffic) -> Iterator[str]:
     )
 
 
-def traffic_table(settings: Settings, assumed: AssumedTraffic) -> Table:
+def traffic_table(settings: Settings, assumed: AssumedTraffic) -> tuple[Table, ...]:
     """Return a table of the decisions per day that each limit needs, hardest limit first."""
     hardest = sorted(
         _comparisons(settings, assumed), key=lambda comparison: -_needed(comparison.now)
     )
-    names = ("gap", "group-by", "contract", "limit", "window")
-    columns = (*names, *(f"audits {rate:.0%}" for rate in AUDITS))
-    return plain_table(columns, [comparison.row() for comparison in hardest])
+    audits = "|".join(f"audits {rate:.0%}" for rate in AUDITS)
+    rows = (comparison.row() for comparison in hardest)
+    return table(f"gap|group-by|contract|limit|window|{audits}", rows)
 
 
 def _comparisons(settings: Settings, assumed: AssumedTraffic) -> list[_Comparison]:

@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from monitor.clock import SystemClock
-from monitor.commands.console import console
 from monitor.commands.incident_report import acts_table, details, table_of
 from monitor.commands.open_store import opened
 from monitor.commands.options import Command, incident_argument, settings_option
@@ -17,6 +16,7 @@ from monitor.core.publish.act_input import closing as checked_closing
 from monitor.core.publish.annotations import Outcome
 from monitor.core.publish.recurrence import recurrence
 from monitor.errors import SlicewatchError
+from monitor.present.terminal import console, facts, show_tables
 from monitor.settings.kinds import duration_text
 
 _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
@@ -133,7 +133,7 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(reports))
     elif reports:
-        console().print(table_of(reports))
+        show_tables(*table_of(reports))
     else:
         click.echo("there never was an incident" if resolved else "no incident is open")
 
@@ -155,6 +155,6 @@ def show(number: int, path: Path, *, as_json: bool) -> None:
             click.echo(msgspec.json.encode(report))
             return
         again = recurrence(report, all_reports(engine, SystemClock().now(), resolved=True))
-    console().print(details(report, again))
+    console().print(facts(details(report, again)))
     if report.acts:
-        console().print(acts_table(report.acts))
+        show_tables(*acts_table(report.acts))

@@ -5,44 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from rich.table import Table
-from rich.text import Text
-
-from monitor.commands.console import NONE, moment, plain_table
-from monitor.core.publish.annotations import Behind
-from monitor.core.publish.headlines import incident_sentence
-from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
+from monitor.core.publish.headlines import incident_sentence, value_text
+from monitor.core.publish.incident_reports import ActReport, IncidentReport
 from monitor.core.publish.limit_words import limit_text
-from monitor.core.publish.words import stage_text
+from monitor.core.publish.words import NONE, iso_text, stage_text
+from monitor.present.document import Table, table
 
 
-def table_of(incidents: Iterable[IncidentReport]) -> Table:
-    """Return a table with a line per incident."""
-    names = ("id", "severity", "state", "contract", "metric", "slice", "limit", "share", "since",
-             "by")  # fmt: skip
-    return plain_table(
-        names,
+def table_of(incidents: Iterable[IncidentReport]) -> tuple[Table, ...]:
+    """Return a table with a line per incident; empty without any."""
+    return table(
+        "id|severity|state|contract|metric|slice|limit|share|since|by",
         (
             (str(incident.id), _severity(incident), _state(incident), incident.contract,
-             incident.metric.value, incident.slice, _limit_words(incident) or NONE,
-             incident.share or NONE, moment(incident.since), incident.by or NONE)
+             incident.metric.value, incident.slice,
+             limit_text(incident.limit) if incident.limit else NONE,
+             incident.share or NONE, iso_text(incident.since), incident.by or NONE)
             for incident in incidents
         ),
     )  # fmt: skip
 
 
-def details(incident: IncidentReport, again: str = "") -> Table:
-    """Return a grid of names and texts: all facts of an incident, without acts.
+def details(incident: IncidentReport, again: str = "") -> list[tuple[str, str]]:
+    """Return names and texts: all facts of an incident, without acts.
 
     Args:
         incident: the incident.
         again: how often it came before, in words.
     """
-    grid = Table.grid(padding=(0, 2))
-    for name, text in (*_lines(incident), ("again", again)):
-        if text:
-            grid.add_row(Text(name), Text(text))
-    return grid
+    return [(name, text) for name, text in (*_lines(incident), ("again", again)) if text]
 
 
 def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
@@ -55,12 +46,12 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "what", incident_sentence(*facts)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
-    yield "crossed the limit", moment(incident.since)
+    yield "crossed the limit", iso_text(incident.since)
     yield "probably began", _optional(incident.began)
-    yield "noticed", moment(incident.noticed_at)
+    yield "noticed", iso_text(incident.noticed_at)
     yield "resolved", _optional(incident.resolved_at)
-    yield "shown first", _value_text(incident.first, incident.behind)
-    yield "shown last", _value_text(incident.latest, incident.behind)
+    for name, evidence in (("shown first", incident.first), ("shown last", incident.latest)):
+        yield name, value_text(incident.behind, evidence) if evidence else ""
     yield "stage", stage_text(incident.stage) if incident.stage else ""
     yield "versions changed", _optional(incident.versions_changed_at)
     for change in incident.versions_changed:
@@ -71,14 +62,13 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "Snapshot", "" if incident.snapshot is None else f"/snapshot/{incident.snapshot}"
 
 
-def acts_table(acts: Iterable[ActReport]) -> Table:
+def acts_table(acts: Iterable[ActReport]) -> tuple[Table, ...]:
     """Return a table with a line per act on an incident: who did what, when, with what note."""
-    names = ("number", "when", "action", "outcome", "until", "by", "note")
-    return plain_table(
-        names,
+    return table(
+        "number|when|action|outcome|until|by|note",
         (
-            (str(act.number), moment(act.at), act.action.value, act.outcome or NONE,
-             _optional(act.until) or NONE, act.by, act.note)
+            (str(act.number), iso_text(act.at), act.action.value, act.outcome or NONE,
+             iso_text(act.until), act.by, act.note)
             for act in acts
         ),
     )  # fmt: skip
@@ -90,29 +80,10 @@ def _severity(incident: IncidentReport) -> str:
 
 def _state(incident: IncidentReport) -> str:
     if incident.accepted_until is not None:
-        return f"{incident.state.value} until {moment(incident.accepted_until)}"
+        return f"{incident.state.value} until {iso_text(incident.accepted_until)}"
     outcome = f": {incident.outcome.value}" if incident.outcome else ""
     return f"{incident.state.value}{outcome}"
 
 
-def _limit_words(incident: IncidentReport) -> str:
-    """Return the broken limit in words; empty without one."""
-    return "" if incident.limit is None else limit_text(incident.limit)
-
-
-def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
-    """Return value, bounds and time: a signed gap (above 0: slice worse off), or a level's rate."""
-    if shown is None:
-        return ""
-    sign = "" if behind is Behind.LEVEL else "+"
-    bounds = f"[{_number(shown.lower, sign)}, {_number(shown.upper, sign)}]"
-    value = "" if shown.value is None else f"{_number(shown.value, sign)} "
-    return f"{value}{bounds}, of {moment(shown.at)}"
-
-
-def _number(bound: float | None, sign: str) -> str:
-    return NONE if bound is None else f"{bound:{sign}.2f}"
-
-
 def _optional(at: datetime | None) -> str:
-    return "" if at is None else moment(at)
+    return "" if at is None else iso_text(at)

@@ -29,6 +29,7 @@ from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import Grain
 from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock
+from monitor.present.terminal import console, printed
 from monitor.settings import Settings
 from monitor.shard_status import Tallies
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from consumers.ingest import Ingest
 
 EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 130
+NOTHING = "nothing can be shown yet: no hour is complete, or its day has not ended"
 PIPED_WIDTH = 10_000  # nothing is folded or cut where lines may be of any length
 _PREFIXES = ("decisions=", "labels=")
 
@@ -179,9 +181,11 @@ def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
         body = msgspec.to_builtins(snapshot) if snapshot else None
         click.echo(json.dumps(body, indent=2))
         return
-    terminal = sys.stdout.isatty()
-    screen = Console(width=None if terminal else PIPED_WIDTH, highlight=False)
-    screen.print(*summary(snapshot, screen.width if terminal else None), sep="\n")
+    documents = list(summary(snapshot))
+    for document in documents:
+        console(PIPED_WIDTH).print(printed(document), "")
+    if not documents:
+        click.echo(NOTHING)
 
 
 def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:

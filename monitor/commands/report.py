@@ -23,8 +23,9 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, as_pdf, bundle
+from monitor.reports import WeeklyReport, as_json, bundle
 from monitor.reports.decision import Word, decide
+from monitor.reports.formats import as_csv, as_html, as_markdown, as_pdf
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -38,16 +39,15 @@ Files = Mapping[str, bytes]
 
 
 def _csv(report: WeeklyReport) -> Files:
-    tables = as_csv.render(report.release)
-    return {f"-{name}.csv": text.encode() for name, text in tables.items()}
+    return {f"-{name}.csv": text.encode() for name, text in as_csv(report.release).items()}
 
 
 FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
-    "html": lambda report: {".html": as_html.render(report).encode()},
+    "html": lambda report: {".html": as_html(report).encode()},
     "json": lambda report: {".json": as_json.render(report)},
     "csv": _csv,
-    "md": lambda report: {".md": as_markdown.render(report).encode()},
-    "pdf": lambda report: {".pdf": as_pdf.render(report)},
+    "md": lambda report: {".md": as_markdown(report).encode()},
+    "pdf": lambda report: {".pdf": as_pdf(report)},
 }
 """Renderers of the formats, each returning its files by the ending of their names."""
 DEFAULT = ("html", "json", "csv", "md")

@@ -18,10 +18,12 @@ from rich.text import Text
 
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
-from monitor.core.time import DAY, HOUR, SECOND, to_datetime
+from monitor.core.publish.words import iso_text
+from monitor.core.time import DAY, HOUR, SECOND
 from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
-from monitor.drawing.charts import TERMINAL_STYLES
+from monitor.present.document import Tone
+from monitor.present.terminal import STYLES
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown."""
@@ -128,7 +130,7 @@ def _head(view: DemoView) -> Text:
     text.append("slicewatch demo", style="bold")
     text.append(f"  {SYNTHETIC}\n", style="bold yellow")
     pace = DAY / SECOND / view.speed
-    text.append(f"simulated {_moment(view.simulated)}, one day in {pace:.0f} s; ")
+    text.append(f"simulated {iso_text(view.simulated)}, one day in {pace:.0f} s; ")
     text.append(f"{view.per_second:,.0f} events/s, {view.consumed.events:,} consumed\n")
     text.append(_progress(view))
     return text
@@ -141,10 +143,10 @@ def _progress(view: DemoView) -> str:
         return "joining the consumer group, filling the windows ..."
     window = contract_window_table(snapshot)
     if window is None or window.labelled is None:
-        return f"watermark {_moment(snapshot.watermark)}"
+        return f"watermark {iso_text(snapshot.watermark)}"
     labelled = window.labelled
     hours = max(0, snapshot.watermark - labelled.end) / HOUR
-    span = f"{_moment(labelled.start)} to {_moment(labelled.end)}"
+    span = f"{iso_text(labelled.start)} to {iso_text(labelled.end)}"
     return f"TPR, {window.window}: {span}, {hours:.0f} h behind the watermark"
 
 
@@ -166,7 +168,7 @@ def _table(slices: Sequence[SliceView], wide: bool) -> Table:
 
 
 def _cells(view: SliceView, wide: bool) -> list[Text]:
-    colour = TERMINAL_STYLES[view.state.row.tone]
+    colour = STYLES[Tone(view.state.row.tone)]
     cells = [
         Text(f" {view.row.slice.partition('=')[2]}"),
         Text(_number(view.truth)),
@@ -231,7 +233,7 @@ def _incident_details(view: DemoView, incident: ShownIncident) -> Iterator[str]:
         yield f"stage: {incident.stage.stage.value}"
     shown_at = view.watch.incidents.get(incident.id)
     when = "" if shown_at is None else f", told after {shown_at.seconds:.0f} s"
-    yield f"since {_moment(incident.since)}{when}"
+    yield f"since {iso_text(incident.since)}{when}"
 
 
 def _foot(view: DemoView) -> Text:
@@ -247,11 +249,7 @@ def _foot(view: DemoView) -> Text:
 
 def _regression(view: DemoView) -> str:
     seconds_ahead = (view.regression_at - view.simulated) / SECOND / view.speed
-    when = f"({_moment(view.regression_at)})"
+    when = f"({iso_text(view.regression_at)})"
     if seconds_ahead > 0:
         return f"{REGRESSED}: TPR falls in {seconds_ahead:.0f} s {when}"
     return f"{REGRESSED}: TPR fell {-seconds_ahead:.0f} s ago {when}"
-
-
-def _moment(micros: int) -> str:
-    return to_datetime(micros).strftime("%Y-%m-%dT%H:%MZ")

@@ -18,7 +18,8 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.core.publish.words import iso_text
+from monitor.core.time import DAY, SECOND
 from monitor.demo.traffic import Produced
 from monitor.demo.world import REGRESSED, Truth
 from monitor.shard_status import ShardStatus, Tallies
@@ -233,23 +234,26 @@ class DemoView:
 
 def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
     """Return the ``--json`` document: published numbers with the generator's truth."""
-    watch = view.watch
+    watch, paged = view.watch, view.paged
+    regressed = watch.regressed
     return {
         "note": SYNTHETIC,
         "seed": seed,
         "seconds": round(view.seconds, 1),
         "one_simulated_day_seconds": round(DAY / SECOND / view.speed, 1),
-        "simulated_time": _moment(view.simulated),
+        "simulated_time": iso_text(view.simulated),
         "regression": {
             "slice": REGRESSED_SLICE,
-            "began": _moment(view.regression_at),
-            "suspected_at": None if watch.regressed is None else _moment(watch.regressed.simulated),
-            "paged_at": None if view.paged is None else _moment(view.paged.simulated),
+            "began": iso_text(view.regression_at),
+            "suspected_at": None
+            if watch.regressed is None
+            else iso_text(watch.regressed.simulated),
+            "paged_at": iso_text(paged.simulated) if paged else None,
         },
-        "seconds_until_suspected": _seconds(watch.regressed),
+        "seconds_until_suspected": _seconds(regressed),
         "suspected": {text: _seconds(first) for text, first in sorted(watch.first.items())},
         "suspected_wrongly": watch.others,
-        "seconds_until_paged": _seconds(view.paged),
+        "seconds_until_paged": _seconds(paged),
         "incidents": [msgspec.to_builtins(incident) for incident in view.incidents],
         "window": _window_document(view),
         "slices": [_slice_document(slice_view) for slice_view in view.slices],
@@ -268,8 +272,8 @@ def _window_document(view: DemoView) -> dict[str, Any] | None:
         return None
     return {
         "name": window.window,
-        "labelled_from": _moment(window.labelled.start),
-        "labelled_to": _moment(window.labelled.end),
+        "labelled_from": iso_text(window.labelled.start),
+        "labelled_to": iso_text(window.labelled.end),
     }
 
 
@@ -284,7 +288,3 @@ def _slice_document(view: SliceView) -> dict[str, Any]:
 
 def _seconds(moment: Moment | None) -> float | None:
     return None if moment is None else round(moment.seconds, 1)
-
-
-def _moment(micros: int) -> str:
-    return to_datetime(micros).isoformat()

@@ -8,6 +8,6 @@ from monitor.reports.facts import AttributeFacts, ReportFacts, UseCaseFacts
 from monitor.reports.weekly_report import WeeklyReport
 
 __all__ = [
-    "AttributeFacts", "ReportFacts", "UseCaseFacts", "WeeklyReport", "as_csv", "as_html",
-    "as_json", "as_markdown", "as_pdf", "bundle", "decision", "proposals", "weekly_report",
+    "AttributeFacts", "ReportFacts", "UseCaseFacts", "WeeklyReport", "as_json", "bundle",
+    "decision", "formats", "proposals", "weekly_report",
 ]  # fmt: skip

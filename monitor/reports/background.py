@@ -13,21 +13,20 @@ from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
 from monitor.core.publish.words import NONE, percent
 from monitor.core.time import to_datetime
-from monitor.drawing.tables import table
+from monitor.present.document import Section, Table, table
 from monitor.reports.facts import UseCaseFacts
 from monitor.reports.first_page import incident_row
-from monitor.reports.layout import Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
 
 def use_cases(report: WeeklyReport) -> Section:
     """Return a section with a table per contract: version, limits and context as declared."""
     facts = {use_case.name: use_case for use_case in report.facts.use_cases}
-    tables: list[Titled] = []
+    tables: list[Table] = []
     for contract, _ in report.windows():
         rows = [*_contract(contract), *_declared(facts.get(contract.contract), contract)]
-        tables += titled(table("what|as declared", rows), contract.contract)
-    return Section((), tuple(tables))
+        tables += table("what|as declared", rows, contract.contract)
+    return Section(tables=tuple(tables))
 
 
 def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
@@ -80,9 +79,7 @@ def attributes(report: WeeklyReport) -> Section:
         )
         for attribute in report.facts.attributes
     )
-    return Section(
-        (), titled(table("attribute|values|definition|source|purpose|approved by", rows))
-    )
+    return Section(tables=table("attribute|values|definition|source|purpose|approved by", rows))
 
 
 def findings(report: WeeklyReport) -> Section:
@@ -97,8 +94,9 @@ def findings(report: WeeklyReport) -> Section:
         )
         for finding in report.release.findings
     )
-    tables = titled(table("contract|slice|rate|what|in data to", rows))
-    return Section(("Advice: no finding pages, and none decides.",) if tables else (), tables)
+    tables = table("contract|slice|rate|what|in data to", rows)
+    notes = ("Advice: no finding pages, and none decides.",) if tables else ()
+    return Section(notes=notes, tables=tables)
 
 
 def incidents(report: WeeklyReport) -> Section:
@@ -113,7 +111,7 @@ def incidents(report: WeeklyReport) -> Section:
         for incident in report.release.incidents
     )
     columns = "incident|contract|metric|slice|since|state|kind|outcome|resolved"
-    return Section((), titled(table(columns, rows)))
+    return Section(tables=table(columns, rows))
 
 
 def lost(report: WeeklyReport) -> Section:
@@ -124,7 +122,7 @@ def lost(report: WeeklyReport) -> Section:
         for part_table in tables_of(window)
         for fault, span in _faults(report, part_table)
     ]
-    return Section((), titled(table("contract|of|what|in", rows)))
+    return Section(tables=table("contract|of|what|in", rows))
 
 
 def _faults(
@@ -154,7 +152,8 @@ def cannot_say(report: WeeklyReport) -> Section:
         for limitation in report.facts.limitations
     )
     columns = "known limitation|owner|look at it again"
-    return Section((*METHOD, _sampling(report), *_hidden(report)), titled(table(columns, rows)))
+    notes = (*METHOD, _sampling(report), *_hidden(report))
+    return Section(notes=notes, tables=table(columns, rows))
 
 
 def _sampling(report: WeeklyReport) -> str:

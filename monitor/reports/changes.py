@@ -16,10 +16,9 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import GroupTable, ShownGap, ShownRate
 from monitor.core.publish.words import NONE, gap_text, rate_text
-from monitor.drawing.tables import table
+from monitor.present.document import Section, table
 from monitor.reports.decision import decide
 from monitor.reports.judged import state_text
-from monitor.reports.layout import Section, titled
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 
@@ -116,7 +115,7 @@ def changed(report: WeeklyReport) -> Section:
         " A slice is published anew only if at least k of its labels changed."
     )
     columns = f"contract|slice|rate|in revision {since}|in this one|gap then|gap now"
-    return Section((sentence,), titled(table(columns, map(_row, shown))))
+    return Section(notes=(sentence,), tables=table(columns, map(_row, shown)))
 
 
 def _row(change: Change) -> tuple[str, ...]:

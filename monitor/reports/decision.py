@@ -16,9 +16,9 @@ from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
-from monitor.core.publish.words import moment_text
+from monitor.core.publish.words import moment_text, some_text
 from monitor.core.time import DAY, UTC_ZONE
-from monitor.drawing.tables import Tone
+from monitor.present.document import Tone
 from monitor.reports.judged import Judged, judged_in
 from monitor.reports.weekly_report import of_release
 
@@ -130,7 +130,11 @@ def _limits(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
     broken = [
         breach_text(judged.place.row.slice, judged.cell) for judged in judged_cells if judged.failed
     ]
-    why = f"Over the limit: {_some(broken)}." if broken else "No measured slice is over its limit."
+    why = (
+        f"Over the limit: {some_text(broken, _NAMED)}."
+        if broken
+        else "No measured slice is over its limit."
+    )
     finding = Finding.BROKEN if broken else Finding.MET
     return Requirement(f"{contract}: every limit is kept", finding, why)
 
@@ -145,12 +149,9 @@ def _measured(contract: str, judged_cells: Sequence[Judged]) -> Requirement:
     if not undecided:
         return Requirement(name, Finding.MET, f"All {len(checked)} checks are decided.")
     tally = f"{len(undecided)} of {len(checked)} checks"
-    return Requirement(name, Finding.NOT_MEASURED, f"{NOT_DECIDED}, {tally}: {_some(undecided)}.")
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
-    return "; ".join([*texts[:_NAMED], *more])
+    return Requirement(
+        name, Finding.NOT_MEASURED, f"{NOT_DECIDED}, {tally}: {some_text(undecided, _NAMED)}."
+    )
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:
@@ -174,4 +175,4 @@ def _breaches(release: Release) -> Requirement:
     ]
     if not not_closed:
         return Requirement(name, Finding.MET, "Every incident of the week is closed.")
-    return Requirement(name, Finding.BROKEN, f"Breach not closed: {_some(not_closed)}.")
+    return Requirement(name, Finding.BROKEN, f"Breach not closed: {some_text(not_closed, _NAMED)}.")

@@ -9,9 +9,9 @@ from functools import lru_cache
 from monitor.core.publish.glossary import SYNTHETIC
 from monitor.core.publish.words import NONE
 from monitor.core.time import in_zone
+from monitor.present.document import Document, Section
 from monitor.reports import background, changes, first_page, numbers, since
 from monitor.reports.decision import decide
-from monitor.reports.layout import Document, Section, cut
 from monitor.reports.planned import KeptReport
 from monitor.reports.sections import context, label_plans, thresholds
 from monitor.reports.weekly_report import WeeklyReport
@@ -76,19 +76,19 @@ def _document(kept: KeptReport) -> Document:
     )
 
 
-def _sections(report: WeeklyReport) -> Iterator[tuple[str, Section]]:
+def _sections(report: WeeklyReport) -> Iterator[Section]:
     """Yield the sections of page one, page two, and the annex without its empty sections."""
-    annex = [(title, cut(make(report), _ALL)) for title, make in ANNEX]
-    for title, make in PAGE_ONE:
-        yield title, make(report)
-    empty = ", ".join(title.lower() for title, section in annex if not section.tables)
+    annex = [replace(make(report).cut(_ALL), title=title) for title, make in ANNEX]
+    for number, (title, make) in enumerate(PAGE_ONE):
+        yield replace(make(report), title=title, style="" if number else "page-one")
+    empty = ", ".join(section.title.lower() for section in annex if not section.tables)
     page_two = background.cannot_say(report)
     left_out = (f"Left out, since there is nothing to list: {empty}.",) if empty else ()
-    sentences = (*page_two.sentences, *left_out)
-    yield CANNOT_SAY, replace(page_two, sentences=sentences, new_sheet=True)
-    listed = [(title, section) for title, section in annex if section.tables]
-    for number, (title, section) in enumerate(listed):
-        yield f"Annex: {title}", replace(section, new_sheet=number == 0)
+    notes = (*page_two.notes, *left_out)
+    yield replace(page_two, title=CANNOT_SAY, notes=notes, style="new-sheet")
+    for number, section in enumerate(section for section in annex if section.tables):
+        style = "" if number else "new-sheet"
+        yield replace(section, title=f"Annex: {section.title}", style=style)
 
 
 def _facts(report: WeeklyReport) -> list[tuple[str, str]]:

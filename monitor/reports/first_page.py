@@ -13,10 +13,18 @@ from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.release import ReleasedIncident
 from monitor.core.publish.snapshot import LimitKind
-from monitor.core.publish.words import NONE, gap_text, percent, points, rate_text
+from monitor.core.publish.words import (
+    NONE,
+    counted,
+    gap_text,
+    percent,
+    points,
+    rate_text,
+    some_text,
+)
 from monitor.core.time import MINUTE
-from monitor.drawing import charts
-from monitor.drawing.tables import TableCell, Tone, table
+from monitor.present import charts
+from monitor.present.document import Section, TableCell, Tone, table
 from monitor.reports.decision import NOT_DECIDED, Finding, decide
 from monitor.reports.judged import (
     MOST_LISTED,
@@ -26,7 +34,6 @@ from monitor.reports.judged import (
     leading_total,
     state_text,
 )
-from monitor.reports.layout import Section, titled
 from monitor.reports.planned import planned
 from monitor.reports.planners.trends import TrendLine
 from monitor.reports.weekly_report import WeeklyReport
@@ -38,13 +45,13 @@ def slices(report: WeeklyReport) -> Section:
     """Return a section with one table: rate, reference, gap, limit and verdict of each slice."""
     rows = leading(report)
     if not rows:
-        return Section(("No limited rate of a slice is released.",))
+        return Section(notes=("No limited rate of a slice is released.",))
     scale = charts.gap_scale(charts.sizes(judged.cell for judged in rows))
     weeks = [gap.week.partition("-")[2] for gap in planned(report).trends[0].weeks]
     columns = _COLUMNS + (f"|gap in {', '.join(weeks)}" if weeks else "")
     lines = zip(rows, planned(report).trends, strict=True)
     listed = table(columns, (_row(report, judged, trend, scale) for judged, trend in lines))
-    return Section((" ".join(_meanings(report, rows)),), titled(listed))
+    return Section(notes=(" ".join(_meanings(report, rows)),), tables=listed)
 
 
 def _row(
@@ -131,7 +138,7 @@ def _meanings(report: WeeklyReport, rows: Iterable[Judged]) -> Iterator[str]:
         )
         if rest:
             passed = "; ".join(
-                f"{metric.row.heading}, {number} slice{'s' if number > 1 else ''}"
+                f"{metric.row.heading}, {counted(number, 'slice')}"
                 for metric, number in rest.items()
             )
             yield f"{report.named(contract)}Also checked and within their limits: {passed}."
@@ -146,25 +153,19 @@ def not_measured(report: WeeklyReport) -> Section:
             reason = state_text(judged.cell.state), judged.cell.until
             groups.setdefault(reason, []).append(f"{named}{judged.short}")
     rows = (
-        (TableCell(why, Tone.UNSURE), _some(names), until or NONE)
+        (TableCell(why, Tone.UNSURE), some_text(names, _MOST_NAMED), until or NONE)
         for (why, until), names in groups.items()
     )
-    tables = titled(table("why|slices|what helps", rows))
+    tables = table("why|slices|what helps", rows)
     decision = decide(report.release, report.zone)
     reasons = (*decision.reasons(Finding.NOT_MEASURED), *_waiting(report))
     if not reasons:
-        return Section(("Everything was measured and decided.",))
-    return Section(
-        tuple(why for why in reasons if not tables or not why.startswith(NOT_DECIDED)), tables
-    )
+        return Section(notes=("Everything was measured and decided.",))
+    notes = tuple(why for why in reasons if not tables or not why.startswith(NOT_DECIDED))
+    return Section(notes=notes, tables=tables)
 
 
 _MOST_NAMED = 12
-
-
-def _some(names: list[str]) -> str:
-    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return "; ".join(names[:_MOST_NAMED] + more)
 
 
 def _waiting(report: WeeklyReport) -> Iterator[str]:
@@ -178,14 +179,14 @@ def _waiting(report: WeeklyReport) -> Iterator[str]:
 def open_now(report: WeeklyReport) -> Section:
     """Return a section with the incidents that are not over in the newest Snapshot."""
     if report.open_now is None:
-        return Section(("Not known: no Snapshot is stored.",))
+        return Section(notes=("Not known: no Snapshot is stored.",))
     day = report.day(report.open_now.day)
     incidents = report.open_now.incidents
     if not incidents:
-        return Section((f"None on {day}.",))
+        return Section(notes=(f"None on {day}.",))
     rows = (incident_row(report, incident) for incident in incidents)
     listed = table("incident|contract|metric|slice|since|state", rows)
-    return Section((f"{len(incidents)} on {day}.",), titled(listed))
+    return Section(notes=(f"{len(incidents)} on {day}.",), tables=listed)
 
 
 def incident_row(report: WeeklyReport, incident: ReleasedIncident) -> Iterator[str | TableCell]:
@@ -211,14 +212,14 @@ def signatures(report: WeeklyReport) -> Section:
         )
         for signature in report.signatures
     ]
-    signed = titled(table("signed by|at|revision|which is|note", rows))
-    sentences = (
+    signed = table("signed by|at|revision|which is|note", rows)
+    notes = (
         f"Revision {report.revision.number}, SHA-256 {report.revision.digest}."
         f" To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
         f"Owner of the use case: {_LINE}",
         f"Fairness or privacy officer: {_LINE}",
     )
-    return Section(sentences, signed)
+    return Section(notes=notes, tables=signed)
 
 
 _LINE = f"{'.' * 30} Date: {'.' * 12}"

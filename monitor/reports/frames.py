@@ -61,13 +61,18 @@ def weekly(release: Release) -> dict[str, pd.DataFrame]:
     ``rates`` has a row per metric and slice; ``slice`` is empty for all decisions. ``gaps`` has the
     rows with a reference and the hidden ones. Times are UTC.
     """
+    return {name: _frame(name, rows) for name, rows in weekly_rows(release).items()}
+
+
+def weekly_rows(release: Release) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of each frame, in the order of ``COLUMNS``; None is withheld or coded."""
     rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for table, window in of_release(release):
         for place in (total_place(table, window), *places(table, window)):
             rows["rates"] += _rates(release, place)
             rows["gaps"] += _gaps(release, place) if place.row.slice else ()
             rows["calibration"] += _calibration(release, place)
-    return {name: _frame(name, frame_rows) for name, frame_rows in rows.items()}
+    return rows
 
 
 def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:

@@ -19,19 +19,17 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.publish.words import (
     NONE,
-    bounds,
+    bounded_rate_text,
     gap_text,
     percent,
     points,
-    rate_text,
     ratio_text,
 )
 from monitor.core.state import RANKS
-from monitor.drawing import plots
-from monitor.drawing.tables import Table, TableCell, table
+from monitor.present import plots
+from monitor.present.document import MOST_ROWS, Section, Table, TableCell, table
 from monitor.reports.first_page import limits_cell, verdict_cell
 from monitor.reports.judged import Judged, cell_key, judged_cells, leading, state_text
-from monitor.reports.layout import MOST_ROWS, Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
 _PAIR = 2
@@ -39,25 +37,25 @@ _PAIR = 2
 
 def rates(report: WeeklyReport) -> Section:
     """Return a section with a row per slice: every rate, labels that came, reviewers' agreement."""
-    tables = [
-        titled_table
+    tables = tuple(
+        rate_table
         for contract, window in report.windows()
-        for titled_table in titled(_rate_table(contract, window), report.named(contract))
-    ]
+        for rate_table in _rate_table(contract, window, report.named(contract))
+    )
     if not tables:
         return Section()
     sentence = (
         "Each rate has its 95 % interval, and the least number of decisions or labels behind it."
         " Kappa says how far two reviewers agree beyond chance: 1 is always."
     )
-    return Section((sentence,), tuple(tables))
+    return Section(notes=(sentence,), tables=tables)
 
 
-def _rate_table(contract: ContractTable, window: WindowTable) -> Table | None:
+def _rate_table(contract: ContractTable, window: WindowTable, title: str) -> tuple[Table, ...]:
     metrics = all_metrics(contract)
     columns = "|".join(["slice", *(metric.value for metric in metrics), "labels in", "kappa"])
     listed = [total_place(contract, window), *_worst_first(contract, window)]
-    return table(columns, (_rate_row(place, metrics) for place in listed))
+    return table(columns, (_rate_row(place, metrics) for place in listed), title)
 
 
 def _worst_first(contract: ContractTable, window: WindowTable) -> list[Place]:
@@ -83,9 +81,7 @@ def _rate_row(place: Place, metrics: tuple[Metric, ...]) -> Iterator[str]:
 
 def rate_cell(rate: ShownRate, contract: ContractTable) -> str:
     """Return a rate with interval and support as text, such as ``83 % (79 to 87 %), 120+``."""
-    exact = contract.synthetic and contract.k == 1
-    support = f"{rate.support:,}" if exact else f"{rate.support:,}+"
-    return f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)}), {support}"
+    return f"{bounded_rate_text(rate)}, {contract.support_text(rate.support)}"
 
 
 def _kappa_text(agreement: ShownAgreement | None) -> str:
@@ -107,7 +103,7 @@ def gaps(report: WeeklyReport) -> Section:
     ]
     columns = "slice|metric|against|gap, points (95 % interval)|ratio|limit|verdict"
     listed = table(columns, (_gap_row(report, judged) for judged in rest))
-    return Section((), (*titled(listed), *_heat_maps(report)))
+    return Section(tables=(*listed, *_heat_maps(report)))
 
 
 def _gap_row(report: WeeklyReport, judged: Judged) -> Iterator[str | TableCell]:
@@ -121,7 +117,7 @@ def _gap_row(report: WeeklyReport, judged: Judged) -> Iterator[str | TableCell]:
     yield verdict_cell(judged)
 
 
-def _heat_maps(report: WeeklyReport) -> Iterator[Titled]:
+def _heat_maps(report: WeeklyReport) -> Iterator[Table]:
     """Yield a heat map of gaps for each group-by of two attributes, with a table of states."""
     for contract, window in report.windows():
         for group in window.groups:
@@ -131,7 +127,7 @@ def _heat_maps(report: WeeklyReport) -> Iterator[Titled]:
 
 def _heat_map(
     report: WeeklyReport, contract: ContractTable, window: WindowTable, group: GroupTable
-) -> tuple[Titled, ...]:
+) -> tuple[Table, ...]:
     """Return the map of gaps by two crossed attributes, and the same as a table."""
     metric = limited(contract)[0]
     first, second = group.group_by.split("+")
@@ -142,11 +138,12 @@ def _heat_map(
     }
     rows, columns = (sorted({pair[axis] for pair in cells}) for axis in (0, 1))
     title = f"{report.named(contract)}{metric.value} gaps by {first} and {second}"
-    listed = table(
+    return table(
         "|".join([first, *columns]),
         ((row, *(_gap_points(cells.get((row, column))) for column in columns)) for row in rows),
+        title,
+        plots.heat_map(title, rows, columns, cells) or None,
     )
-    return titled(listed, title, chart=plots.heat_map(title, rows, columns, cells) or None)
 
 
 def _values(place: Place, first: str, second: str) -> tuple[str, str]:
@@ -160,31 +157,30 @@ def _gap_points(metric_cell: Cell | None) -> str:
 
 def calibration(report: WeeklyReport) -> Section:
     """Return a section with P(ready | score band) of every slice, a column per band."""
-    tables = [
-        titled_table
+    tables = tuple(
+        band_table
         for contract, window in report.windows()
-        for titled_table in titled(_band_table(contract, window), report.named(contract))
-    ]
-    return Section(
-        ("Share of ready replies by the judge's score.",) if tables else (), tuple(tables)
+        for band_table in _band_table(contract, window, report.named(contract))
     )
+    notes = ("Share of ready replies by the judge's score.",) if tables else ()
+    return Section(notes=notes, tables=tables)
 
 
-def _band_table(contract: ContractTable, window: WindowTable) -> Table | None:
-    """Return ready rates by slice and score band; None if no slice shows any."""
+def _band_table(contract: ContractTable, window: WindowTable, title: str) -> tuple[Table, ...]:
+    """Return ready rates by slice and score band; empty if no slice shows any."""
     listed = [
         place
         for place in (total_place(contract, window), *places(contract, window))
         if place.row.calibration
     ]
     if not listed:
-        return None
+        return ()
     bands = [band_cell.band for band_cell in listed[0].row.calibration]
     rows = (
         (slice_name(place.row.slice), *_band_texts(place.row.calibration, contract))
         for place in listed
     )
-    return table("|".join(["slice", *bands]), rows)
+    return table("|".join(["slice", *bands]), rows, title)
 
 
 def _band_texts(band_cells: Iterable[CalibrationCell], contract: ContractTable) -> Iterator[str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks
 from monitor.core.publish.release import Release, Revision
+from monitor.core.publish.words import some_text
+from monitor.present.document import Section
 from monitor.reports.decision import decide
 from monitor.reports.judged import UNDECIDED
-from monitor.reports.layout import Section
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 _MOST_NAMED = 6
@@ -24,7 +25,7 @@ def change(report: WeeklyReport) -> Section:
         sentences.append(_against(report, "Last signed report", report.last_signed))
     else:
         sentences.append("Last week's report is the last signed one.")
-    return Section((" ".join(sentences),))
+    return Section(notes=(" ".join(sentences),))
 
 
 def _against(report: WeeklyReport, title: str, revision: Revision | None) -> str:
@@ -68,5 +69,4 @@ def _named(title: str, judged: _Checks, keys: set[tuple[str, Metric, str]]) -> I
     """Yield one sentence that names the checks of ``keys``; none if there are none."""
     names = [f"{key[1].value} of {key[2]}" for key in judged if key in keys]
     if names:
-        more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        yield f"{title}: {'; '.join(names[:_MOST_NAMED] + more)}."
+        yield f"{title}: {some_text(names, _MOST_NAMED)}."

@@ -16,7 +16,8 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import content_id
-from monitor.core.time import HOUR, Grain, TimeSpan, pane_of, to_datetime
+from monitor.core.publish.words import iso_text
+from monitor.core.time import HOUR, Grain, TimeSpan, pane_of
 from monitor.errors import StoreError
 from monitor.flushes import ShardFlush
 from monitor.records import Shard
@@ -127,7 +128,7 @@ def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
                 f"there is no exclusion {number}; those there are: slicewatch db exclude --list"
             )
         if lifted.rowcount != 1:
-            lifted_at = to_datetime(stored.lifted_at or 0).isoformat(timespec="seconds")
+            lifted_at = iso_text(stored.lifted_at)
             raise StoreError(f"exclusion {number} was lifted at {lifted_at} already")
     return stored
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import FINDINGS, slice_name
+from monitor.core.publish.glossary import FINDINGS
 from monitor.core.publish.headlines import contract_headline
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
@@ -28,15 +27,14 @@ from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.side_by_side import VersionGroup, side_by_side
 from monitor.core.publish.snapshot import (
-    WITHHELD,
     ContractTable,
     GroupTable,
-    LabelsAtFault,
     Noted,
     Period,
     Snapshot,
     WindowTable,
 )
+from monitor.core.publish.window_notes import window_notes
 from monitor.core.publish.words import moment_text
 from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import SECOND, to_datetime
@@ -192,7 +190,7 @@ def contract_content(
         windows=tuple(window_table.window for window_table in table.windows),
         metrics=metrics,
         verdict=contract_headline(table, window, slices),
-        notes=tuple(_window_notes(table, window)),
+        notes=tuple(window_notes(table, window)),
         total=line(total_place(table, window), metrics),
         counts={name: counts[name] for name in SLICE_CLASSES},
         group_bys=tuple(group.group_by for group in window.groups),
@@ -222,31 +220,6 @@ def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
         names = ", ".join(window_table.window for window_table in table.windows)
         raise LinkError(f"window must be one of {names}")
     return window
-
-
-def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """Yield sentences on what is special about a window's numbers, such as lost data."""
-    if window.window != table.window:
-        yield f"The window {table.window} decides the contract, not this one."
-    if window.data_lost:
-        yield "Data were lost: unreadable events are missing from this window."
-    if window.excluded:
-        yield "Part of this window is left out: its data are bad or incomplete."
-    yield from map(_at_fault, table.labels_at_fault)
-
-
-def _at_fault(labels: LabelsAtFault) -> str:
-    """Return the sentence about a slice whose labels are missing, too few or too many."""
-    hidden = labels.slice == WITHHELD
-    slice_ = f"A hidden slice of {labels.group_by}" if hidden else slice_name(labels.slice)
-    share = "" if labels.share is None else f" (about {100 * labels.share:.0f} %)"
-    where = f"{slice_}, route {labels.route.name.lower()}"
-    since = moment_text(labels.since)
-    if labels.fault is Fault.MISSING:
-        meanwhile = "Meanwhile it is not tested, and others are compared without it."
-        return f"{where}: requested labels are missing since {since}{share}. {meanwhile}"
-    frequency = "too seldom" if labels.fault is Fault.TOO_FEW else "too often"
-    return f"{where}: labels are requested {frequency} since {since}{share}."
 
 
 def slice_content(
@@ -343,7 +316,7 @@ def _finding(noted: Noted) -> Finding:
 
 
 def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
-    yield from _window_notes(table, place.window)
+    yield from window_notes(table, place.window)
     for rates_name, period in (
         ("Selection and blocked rates", place.table.decisions),
         ("Rates that rest on labels", place.table.labelled),

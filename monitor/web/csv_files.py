@@ -10,7 +10,7 @@ from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.lines import SliceLine as Line
-from monitor.drawing.csv_text import written
+from monitor.present.csv_text import written
 from monitor.web.contents import ContractContent, HistoryContent, Moment, SliceContent
 
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from monitor.core.contract import Metric
+from monitor.core.publish.words import iso_text
 from monitor.core.state import SLICE_CLASSES
-from monitor.core.time import WINDOWS, IsoWeek, to_datetime, to_micros
+from monitor.core.time import WINDOWS, IsoWeek, to_micros
 from monitor.errors import SlicewatchError
 
 _LONGEST = 1_024
@@ -101,16 +102,12 @@ class ViewSubject:
             "group_by": view.group_by,
             "slice": view.slice,
             "metric": view.metric.value if view.metric else "",
-            "as_of": "" if view.as_of is None else _instant_text(view.as_of),
+            "as_of": "" if view.as_of is None else iso_text(view.as_of, "seconds"),
             "page": str(view.page) if view.page > 1 else "",
             "find": view.find,
             "show": view.show,
         }
         return urlencode({name: text for name, text in parameters.items() if text})
-
-
-def _instant_text(instant: int) -> str:
-    return f"{to_datetime(instant):%Y-%m-%dT%H:%M:%S}Z"
 
 
 def _metric(text: str) -> Metric:

@@ -8,27 +8,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from importlib import resources
 from urllib.parse import urlencode
 
 import jinja2
 from markupsafe import Markup
 
-from monitor import drawing
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.headlines import incident_sentence
+from monitor.core.publish.headlines import incident_sentence, value_text
 from monitor.core.publish.history import HistoryPoint, Trends
-from monitor.core.publish.incident_reports import IncidentReport, ValueReport
+from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.state import RANKS, SLICE_CLASSES
 from monitor.core.time import MINUTE, to_micros
-from monitor.drawing import charts
+from monitor.present import charts, html
 from monitor.reports import ReportFacts
 from monitor.web.contents import (
     ContractContent,
@@ -92,7 +90,7 @@ class PageRenderer:
 
     def __init__(self, facts: SiteFacts) -> None:
         """Load templates and style; set ``policy``, the content policy that admits the style."""
-        style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
+        style = html.style()
         self._environment = _environment(facts, style)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         self.policy = (
@@ -250,7 +248,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
             incident.metric, incident.slice, incident.behind, incident.limit
         ),
         "status": status_text,
-        "value": _value_text,
+        "value": value_text,
     }
     return environment
 
@@ -364,15 +362,3 @@ def status_text(incident: IncidentReport) -> str:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
     return f"{state}: {incident.outcome.words}" if incident.outcome else state
-
-
-def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:
-    """Return a gap in points, or a rate if its level is broken, with bounds and time of data."""
-    data_end = f"in data to {words.moment_text(evidence.at)}"
-    if incident.behind is Behind.LEVEL:
-        return (
-            f"{words.percent(evidence.value)} [{words.bounds(evidence.lower, evidence.upper)}],"
-            f" {data_end}"
-        )
-    gap = ShownGap("", evidence.value, evidence.lower, evidence.upper)
-    return f"gap {words.gap_text(gap)} points, {data_end}"

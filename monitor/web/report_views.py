@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from monitor.core.publish.release import Revision, StoredWeek
 from monitor.core.time import IsoWeek, to_datetime
-from monitor.drawing.csv_text import written
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json
+from monitor.present.csv_text import written
+from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.as_json import signature_lines
 from monitor.reports.decision import WeekDecision, decide
+from monitor.reports.formats import as_csv, as_html
 from monitor.reports.weekly_report import TABLES
 from monitor.web.contents import ReportLine, ReportList
 from monitor.web.links import NothingThereError, ReportView
@@ -50,7 +51,7 @@ class ReportViews:
 
     def page(self, request: Request) -> str:
         """Return the report that a request names, as HTML with links to pages of this site."""
-        return as_html.render(self._report(request), home="")
+        return as_html(self._report(request), home="")
 
     def document(self, request: Request) -> Response:
         """Return the report that a request names as a JSON response, as the command writes it."""
@@ -58,12 +59,9 @@ class ReportViews:
 
     def table(self, request: Request) -> tuple[str, str]:
         """Return (name, CSV text) of the table that a request names."""
-        # pandas takes half a second to load; only readers of CSV files wait for it.
-        from monitor.reports import as_csv  # noqa: PLC0415
-
         report = self._report(request)
         name = _view(request).table or TABLES[0]
-        return f"{report.revision.week}-{name}", as_csv.render(report.release)[name]
+        return f"{report.revision.week}-{name}", as_csv(report.release)[name]
 
     def _report(self, request: Request) -> WeeklyReport:
         """Return the report that a link names, by default the newest; an error without one."""

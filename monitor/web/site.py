@@ -91,13 +91,12 @@ class Site:
             "/runbooks/{name}": self._runbook_page,
         }
         files = {
-            "/overview.csv": self._overview_csv,
-            "/versions.csv": self._versions_csv,
-            "/slice.csv": self._slice_csv,
-            "/history.csv": self._history_csv,
-            "/incidents.csv": self._incidents_csv,
-            "/reports.csv": self._reports_csv,
-            "/report.csv": lambda request: _csv(*self._reports.table(request)),
+            "overview": lambda request: csv_files.contracts_text(*_tables(self._overview(request))),
+            "versions": lambda request: csv_files.versions_text(*_tables(self._overview(request))),
+            "slice": lambda request: csv_files.slice_text(self._slice(request)),
+            "history": lambda request: csv_files.history_text(self._history(request)),
+            "incidents": lambda _: csv_files.incidents_text(self._incidents().incidents),
+            "reports": lambda _: report_views.as_csv_file(self._reports.list()),
         }
         answers = {
             openapi.SNAPSHOT: lambda request: _json(self._overview(request)),
@@ -111,7 +110,9 @@ class Site:
         }
         return {
             **{path: self._as_page(make) for path, make in pages.items()},
-            **{path: _as_text(make) for path, make in (files | answers).items()},
+            **{f"/{name}.csv": _as_text(_csv_file(name, make)) for name, make in files.items()},
+            "/report.csv": _as_text(lambda request: _csv(*self._reports.table(request))),
+            **{path: _as_text(make) for path, make in answers.items()},
         }
 
     def forms(self) -> dict[str, Endpoint]:
@@ -310,28 +311,6 @@ class Site:
         }
         return Response(body, status, headers, media_type="text/html")
 
-    # Files
-
-    def _overview_csv(self, request: Request) -> Response:
-        page = self._overview(request)
-        return _csv("overview", csv_files.contracts_text(page.moment, page.contracts))
-
-    def _versions_csv(self, request: Request) -> Response:
-        page = self._overview(request)
-        return _csv("versions", csv_files.versions_text(page.moment, page.contracts))
-
-    def _slice_csv(self, request: Request) -> Response:
-        return _csv("slice", csv_files.slice_text(self._slice(request)))
-
-    def _history_csv(self, request: Request) -> Response:
-        return _csv("history", csv_files.history_text(self._history(request)))
-
-    def _incidents_csv(self, _: Request) -> Response:
-        return _csv("incidents", csv_files.incidents_text(self._incidents().incidents))
-
-    def _reports_csv(self, _: Request) -> Response:
-        return _csv("reports", report_views.as_csv_file(self._reports.list()))
-
     # Acts
 
     def _acknowledge(self, request: Request) -> Response:
@@ -421,6 +400,14 @@ def _view(request: Request) -> ViewSubject:
 
 def _json(content: object) -> Response:
     return Response(msgspec.json.encode(content), media_type="application/json")
+
+
+def _tables(page: Overview) -> tuple[Moment | None, tuple[ContractContent, ...]]:
+    return page.moment, page.contracts
+
+
+def _csv_file(name: str, write: Callable[[Request], str]) -> Endpoint:
+    return lambda request: _csv(name, write(request))
 
 
 def _csv(name: str, text: str) -> Response:

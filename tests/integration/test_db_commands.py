@@ -24,11 +24,12 @@ from rich.console import Console
 from alerts.exposition.renderer import Renderer
 from monitor import composition
 from monitor.cli import cli
-from monitor.commands.summary import DATA_LOST, summary
+from monitor.commands.summary import summary
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
 from monitor.flushes import ShardFlush
+from monitor.present.terminal import printed as on_terminal
 from monitor.records import Shard
 from monitor.store import database as db
 from monitor.store.erasure import forget
@@ -394,8 +395,8 @@ def lost_windows(pipeline: Pipeline) -> set[str]:
     (table,) = snapshot.contracts
     lost = {window.window for window in table.windows if window.data_lost}
     console = Console(file=io.StringIO(), record=True, width=200)
-    console.print(*summary(snapshot, 200))
-    assert (DATA_LOST in console.export_text()) == (table.window in lost)
+    console.print(*map(on_terminal, summary(snapshot)))
+    assert ("Data were lost: " in console.export_text()) == (table.window in lost)
     page = Renderer(100_000).render(snapshot).plain.decode()
     for window in table.windows:
         labels = f'{{contract="synthetic",window="{window.window}"}}'

@@ -35,7 +35,9 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.reports import as_csv, as_html, as_markdown
+from monitor.present.terminal import facts, rendered
+from monitor.present.terminal import printed as on_terminal
+from monitor.reports.formats import as_csv, as_html, as_markdown
 from monitor.web import csv_files
 from monitor.web.building import contract_contents
 from monitor.web.contents import ContractContent
@@ -176,7 +178,7 @@ def test_the_headline_and_the_cell_of_a_page(case: Case) -> None:
 @each_case
 def test_the_summary_of_a_replay(case: Case) -> None:
     console = Console(file=io.StringIO(), record=True, width=10_000)
-    console.print(*summary(Snapshot(0, 0, (table_of(case),)), None), sep="\n")
+    console.print(*map(on_terminal, summary(Snapshot(0, 0, (table_of(case),)))))
     text = console.export_text()
     assert f"of {CHAT} ({case.listed})" in text.strip().splitlines()[-1]
     assert ("0.62 [" in text) is (LimitKind.MIN_RATIO in table_of(case).limit_kinds(case.metric))
@@ -186,7 +188,7 @@ def test_the_summary_of_a_replay(case: Case) -> None:
 def test_the_weekly_report_in_each_format(case: Case) -> None:
     release = release_of(table_of(case))
     weekly = report_of(release, facts_of(CODING))
-    markdown, page = as_markdown.render(weekly), as_html.render(weekly)
+    markdown, page = as_markdown(weekly), as_html(weekly)
     assert f"({case.said})" in markdown
     assert f"({case.said})" in page
     failed = markdown[markdown.index("## Slices against") :]
@@ -194,7 +196,7 @@ def test_the_weekly_report_in_each_format(case: Case) -> None:
     assert case.listed in markdown[markdown.index("## Annex: Contracts") :]
     for name in ("rates", "gaps"):
         if name == "rates" or case.decides.kind in (LimitKind.MAX_GAP, LimitKind.MIN_RATIO):
-            (row,) = rows_of(as_csv.render(release)[name], case.metric)
+            (row,) = rows_of(as_csv(release)[name], case.metric)
             assert row["decided_by"] == case.decides.kind.value
             assert float(row[row["decided_by"]]) == case.decides.value
 
@@ -250,7 +252,7 @@ def test_an_incident_names_the_limit_that_it_broke() -> None:
     listed = "the lower rate at least 0.8 times the higher"
     assert listed in incident_sentence(metric, CHAT, of_it.behind, of_it.limit)
     console = Console(file=io.StringIO(), record=True, width=200)
-    console.print(table_of_incidents([of_it]), details(of_it))
+    console.print(rendered(*table_of_incidents([of_it])), facts(details(of_it)))
     assert console.export_text().count(listed) == 2
     (row,) = csv.DictReader(io.StringIO(csv_files.incidents_text([of_it])))
     assert (row["limit"], row["limit_value"]) == ("min_ratio", "0.8")

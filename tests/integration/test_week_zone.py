@@ -15,7 +15,8 @@ from releasing import Releasing
 from monitor import composition
 from monitor.core.contract import Metric
 from monitor.core.time import IsoWeek
-from monitor.reports import WeeklyReport, as_markdown
+from monitor.reports import WeeklyReport
+from monitor.reports.formats import as_markdown
 from monitor.store.evaluator.weekly_releases import stored_report
 
 pytestmark = pytest.mark.full
@@ -56,7 +57,7 @@ def test_a_week_is_released_when_it_is_over_there(elsewhere: Releasing) -> None:
     support = window.total.rates[Metric.SELECTION].support
     assert support == pytest.approx(np.count_nonzero(inside), rel=0.025), "the middle of a band"
 
-    text = as_markdown.render(found)
+    text = as_markdown(found)
     assert f"2026-W23 ({ZONE}), Monday 2026-06-01 to Sunday 2026-06-07" in text
     assert "2026-06-08 00:00 -05:00" in text
     assert f"All times are {ZONE}." in text

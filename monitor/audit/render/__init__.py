@@ -1,3 +1,3 @@
-"""Renderers for people and pipelines: each module renders an AuditReport in one format."""
+"""An AuditReport as a document (`document.py`), as JSON and as JUnit XML."""
 
-__all__ = ["as_json", "card_document", "html", "junit", "markdown", "terminal", "words"]
+__all__ = ["as_json", "card_document", "document", "junit", "words"]

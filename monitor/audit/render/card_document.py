@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
-from monitor.audit.render.words import NOTHING, counted, p_value
+from monitor.audit.render.words import p_value
 from monitor.audit.scorecard.card import (
     BenchmarkRow,
     DimensionVerdict,
@@ -15,7 +14,16 @@ from monitor.audit.scorecard.card import (
 )
 from monitor.audit.scorecard.card_file import FEW_ITEMS
 from monitor.audit.scorecard.measures import ADVICE
-from monitor.drawing.tables import TableCell, Tone, printable, table
+from monitor.core.publish.words import NONE, counted
+from monitor.present.document import (
+    Brief,
+    Document,
+    Section,
+    TableCell,
+    Tone,
+    printable,
+    table,
+)
 
 _WORDS = {
     DimensionVerdict.PASS: ("pass", Tone.GOOD),
@@ -43,10 +51,10 @@ _LIMITATIONS = (
 )
 
 
-def card_document(card: Scorecard) -> AuditDocument:
+def card_document(card: Scorecard) -> Document:
     """Lay out a scorecard as a document of sections, for any renderer."""
     word, tone = ("BLOCKED", Tone.BAD) if card.blocked else ("PASSED", Tone.GOOD)
-    return AuditDocument(
+    return Document(
         title=printable(f"Bias scorecard of {card.name}"),
         word=word,
         tone=tone,
@@ -57,8 +65,7 @@ def card_document(card: Scorecard) -> AuditDocument:
             ("developer", card.developer or "not named"),
             ("made", f"on {card.made} by slicewatch {card.version}"),
         ),
-        sections=tuple(_sections(card)),
-        decision=AuditSection("Decision", (_verdict(card),), None, Brief.ALL),
+        sections=(*_sections(card), Section("Decision", (_verdict(card),), brief=Brief.FIRST)),
         folded="Sets, versions, owners, parts and formulas",
     )
 
@@ -89,7 +96,7 @@ def _verdict(card: Scorecard) -> str:
     return f"No score of {counted(len(gated), 'dimension')} is beyond its limit."
 
 
-def _sections(card: Scorecard) -> Iterator[AuditSection]:
+def _sections(card: Scorecard) -> Iterator[Section]:
     """Yield the card's sections in their order, without those that have nothing to say."""
     yield _dimensions(card)
     if card.blocked:
@@ -104,13 +111,13 @@ def _sections(card: Scorecard) -> Iterator[AuditSection]:
     yield _formulas(card)
     if card.benchmarks:
         yield _benchmarks(card.benchmarks)
-    yield AuditSection("What no score says", _LIMITATIONS, None)
+    yield Section("What no score says", _LIMITATIONS)
 
 
-def _advice(blocked: Iterable[ScoredDimension]) -> AuditSection:
+def _advice(blocked: Iterable[ScoredDimension]) -> Section:
     rows = ((dimension.name, dimension.owner, _next_step(dimension)) for dimension in blocked)
     note = "Hypotheses to test. A repair of one dimension may worsen another: compare all of them."
-    return AuditSection("What to do", (note,), table("dimension|owner|next", rows), Brief.ALL)
+    return Section("What to do", (note,), table("dimension|owner|next", rows), Brief.ALL)
 
 
 def _next_step(dimension: ScoredDimension) -> str:
@@ -126,7 +133,7 @@ def _next_step(dimension: ScoredDimension) -> str:
             return "measure it again"
 
 
-def _dimensions(card: Scorecard) -> AuditSection:
+def _dimensions(card: Scorecard) -> Section:
     rows = (
         (
             dimension.name,
@@ -135,12 +142,12 @@ def _dimensions(card: Scorecard) -> AuditSection:
             _limit(dimension),
             _interval(dimension),
             f"{dimension.items:,}",
-            "\n".join(_remarks(dimension)) or NOTHING,
+            "\n".join(_remarks(dimension)) or NONE,
         )
         for dimension in card.dimensions
     )
     columns = "dimension|verdict|score|limit|95 % interval|items|to know"
-    return AuditSection("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
+    return Section("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
 
 
 def _remarks(dimension: ScoredDimension) -> Iterator[str]:
@@ -165,13 +172,13 @@ def _remarks(dimension: ScoredDimension) -> Iterator[str]:
         yield dimension.limitation
 
 
-def _tickets(tickets: list[ScoredDimension]) -> AuditSection:
+def _tickets(tickets: list[ScoredDimension]) -> Section:
     rows = (
         (dimension.name, dimension.owner, _change(dimension.previous, dimension))
         for dimension in tickets
     )
     note = "A score has become so much worse since the last time that its set or judge is to be"
-    return AuditSection(
+    return Section(
         "Recalibration tickets",
         (f"{note} looked at again.",),
         table("dimension|owner|since the last time", rows),
@@ -179,7 +186,7 @@ def _tickets(tickets: list[ScoredDimension]) -> AuditSection:
     )
 
 
-def _changes(card: Scorecard) -> AuditSection:
+def _changes(card: Scorecard) -> Section:
     rows = (
         (
             dimension.name,
@@ -189,25 +196,25 @@ def _changes(card: Scorecard) -> AuditSection:
         for dimension in card.dimensions
     )
     changes = table("dimension|since the last time|beside the baseline", rows)
-    return AuditSection("Changes", (), changes, Brief.ALL)
+    return Section("Changes", (), changes, Brief.ALL)
 
 
 def _change(change: ScoreChange | None, dimension: ScoredDimension) -> str:
     """Return an earlier score and the present one in words: worse, better or as it was."""
     if change is None or dimension.score is None:
-        return NOTHING
+        return NONE
     by = change.worse_by
     how = "as it was" if abs(by) < _SMALLEST else f"{abs(by):.3f} {'worse' if by > 0 else 'better'}"
     return f"{_number(change.score)} on {change.measured}, now {_number(dimension.score)}: {how}"
 
 
-def _sets(card: Scorecard) -> AuditSection:
+def _sets(card: Scorecard) -> Section:
     rows = (
         (
             dimension.name,
             f"{dimension.probe_set} {dimension.probe_version}",
             dimension.model,
-            dimension.rubric or NOTHING,
+            dimension.rubric or NONE,
             dimension.measured,
             dimension.cadence,
             dimension.owner,
@@ -216,15 +223,15 @@ def _sets(card: Scorecard) -> AuditSection:
         for dimension in card.dimensions
     )
     columns = "dimension|probe set|model|rubric|measured|cadence|owner|kind"
-    return AuditSection("Sets, versions and owners", (), table(columns, rows))
+    return Section("Sets, versions and owners", (), table(columns, rows))
 
 
-def _parts(card: Scorecard) -> AuditSection:
+def _parts(card: Scorecard) -> Section:
     rows = (
         (
             dimension.name,
             part.name,
-            NOTHING if part.value is None else _number(part.value),
+            NONE if part.value is None else _number(part.value),
             f"{part.items:,}",
         )
         for dimension in card.dimensions
@@ -232,19 +239,19 @@ def _parts(card: Scorecard) -> AuditSection:
     )
     parts = table("dimension|variant, slice or set|value|items", rows)
     notes = () if parts else ("Parts of scores of real people are not shown.",)
-    return AuditSection("Parts of the scores", notes, parts)
+    return Section("Parts of the scores", notes, parts)
 
 
-def _formulas(card: Scorecard) -> AuditSection:
+def _formulas(card: Scorecard) -> Section:
     by_measure = {dimension.measure: dimension for dimension in card.dimensions}
     rows = (
         (dimension.title, dimension.meaning, dimension.scale, dimension.source)
         for dimension in by_measure.values()
     )
-    return AuditSection("What the scores mean", (), table("score|meaning|range|source", rows))
+    return Section("What the scores mean", (), table("score|meaning|range|source", rows))
 
 
-def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
+def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> Section:
     rows = (
         (
             row.name,
@@ -259,12 +266,12 @@ def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
     )
     columns = "row|benchmark|result|items|model, measured|owner|limitation"
     note = "Diagnostic: a public set may have been seen in training, and never decides a release."
-    return AuditSection("Benchmarks", (note,), table(columns, rows))
+    return Section("Benchmarks", (note,), table(columns, rows))
 
 
 def _score(dimension: ScoredDimension) -> str:
     """Return the score of a dimension as text, without its interval."""
-    return NOTHING if dimension.score is None else _number(dimension.score)
+    return NONE if dimension.score is None else _number(dimension.score)
 
 
 def _limit(dimension: ScoredDimension) -> str:
@@ -277,7 +284,7 @@ def _limit(dimension: ScoredDimension) -> str:
 
 def _interval(dimension: ScoredDimension) -> str:
     if dimension.low is None or dimension.high is None:
-        return NOTHING
+        return NONE
     return f"{_number(dimension.low)} to {_number(dimension.high)}"
 
 

@@ -16,25 +16,31 @@ from monitor.audit.audit_report import (
     Run,
 )
 from monitor.audit.render import part_sections
-from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import (
-    METRICS,
-    NOTHING,
     PARTS,
     Numbers,
-    counted,
     number,
     slice_name,
     versions,
 )
 from monitor.core.contract import Metric, Role
-from monitor.drawing.tables import TableCell, Tone, mark, printable, table
+from monitor.core.publish.words import NONE, bounded_rate_text, counted
+from monitor.present.document import (
+    Brief,
+    Document,
+    Section,
+    TableCell,
+    Tone,
+    mark,
+    printable,
+    table,
+)
 
 
-def document(report: AuditReport) -> AuditDocument:
+def document(report: AuditReport) -> Document:
     """Lay out a report as a document of sections, for any renderer."""
     word, tone = _word(report.decision)
-    return AuditDocument(
+    return Document(
         title=printable(f"Matched-pair audit of {report.dataset}"),
         word=word,
         tone=tone,
@@ -42,8 +48,8 @@ def document(report: AuditReport) -> AuditDocument:
         counts=" ".join(_flips(part, _numbers(report)) for part in report.judged.parts),
         banner=SYNTHETIC_SENTENCE if report.synthetic else "",
         facts=tuple((name, printable(value)) for name, value in _facts(report)),
-        sections=tuple(_sections(report)),
-        decision=_decision(report),
+        sections=(*_sections(report), _decision(report)),
+        folded="Versions, rates, support, calibration, what to try",
     )
 
 
@@ -79,7 +85,7 @@ _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 def _limits(decision: ReleaseDecision) -> str:
     """Return one sentence per limited metric, joined in one text: role, metric and verdict."""
     return "".join(
-        f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
+        f" {_ROLES[line.role]} {line.metric.row.name}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits
     )
 
@@ -104,8 +110,8 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "contract", report.contract
     yield "judged", report.judged.title
     for run in filter(None, (report.baseline, report.candidate)):
-        yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
-        yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NOTHING
+        yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NONE
+        yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NONE
     numbers = _numbers(report)
     sizes = (
         f"{numbers.counted(part.pairs, 'pair')} in the {PARTS[part.name].lower()}"
@@ -120,7 +126,7 @@ def _numbers(report: AuditReport) -> Numbers:
     return Numbers(exact=report.synthetic and report.k == 1)
 
 
-def _sections(report: AuditReport) -> Iterator[AuditSection]:
+def _sections(report: AuditReport) -> Iterator[Section]:
     """Yield the sections: regression part, comparison, held-out part, training data."""
     numbers = _numbers(report)
     regression, *more_parts = report.judged.parts
@@ -141,14 +147,14 @@ def _sections(report: AuditReport) -> Iterator[AuditSection]:
         yield from part_sections.training_sections(report.training)
 
 
-def _excluded(report: AuditReport) -> AuditSection:
+def _excluded(report: AuditReport) -> Section:
     note = "Not compared; while there is any, no release decision is made."
     rows = ((exclusion.pair, exclusion.reason) for exclusion in report.excluded)
     pairs = table("pair|why, and what to do", rows)
-    return AuditSection("Excluded pairs", (note,), pairs, Brief.ALL)
+    return Section("Excluded pairs", (note,), pairs, Brief.ALL)
 
 
-def _comparison(comparison: Comparison, title: str) -> AuditSection:
+def _comparison(comparison: Comparison, title: str) -> Section:
     """Return the section of pairs that the candidate repairs, breaks or leaves failing."""
     lines = (
         ("repaired", comparison.repaired, Tone.GOOD),
@@ -165,7 +171,7 @@ def _comparison(comparison: Comparison, title: str) -> AuditSection:
         )
         for name, pairs, tone in lines
     )
-    return AuditSection(
+    return Section(
         title,
         (comparison.sentence,) if comparison.sentence else (),
         table("on the same pairs|how many|which", rows),
@@ -173,16 +179,16 @@ def _comparison(comparison: Comparison, title: str) -> AuditSection:
     )
 
 
-def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> AuditSection:
+def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
     """Return the section with TPR and FPR of each slice in both regression parts."""
     before = {(line.group_by, line.slice): line for line in baseline.parts[0].slices}
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
     rows = (
         (
-            key[0] or NOTHING,
+            key[0] or NONE,
             slice_name(key[1]),
             *(
-                numbers.shown(lines[key].rates.get(metric), "\n") if key in lines else NOTHING
+                bounded_rate_text(lines[key].rates.get(metric), "\n") if key in lines else NONE
                 for metric in (Metric.TPR, Metric.FPR)
                 for lines in (before, after)
             ),
@@ -190,24 +196,24 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> AuditSecti
         for key in {**before, **after}
     )
     names = "|".join(
-        f"{METRICS[metric]}, {run.title}"
+        f"{metric.row.name}, {run.title}"
         for metric in (Metric.TPR, Metric.FPR)
         for run in (baseline, candidate)
     )
-    return AuditSection("Slices of both", (), table(f"by|slice|{names}", rows))
+    return Section("Slices of both", (), table(f"by|slice|{names}", rows))
 
 
-def _decision(report: AuditReport) -> AuditSection:
+def _decision(report: AuditReport) -> Section:
     lines = report.decision.requirements if report.decision is not None else ()
     rows = (
         (
             line.requirement.value,
             mark(line.met, "met", "MISSING"),
-            line.by or NOTHING,
-            line.at.isoformat() if line.at is not None else NOTHING,
+            line.by or NONE,
+            line.at.isoformat() if line.at is not None else NONE,
             line.why,
         )
         for line in lines
     )
     columns = "requirement|state|by|on|why"
-    return AuditSection("Release decision", (verdict(report),), table(columns, rows), Brief.ALL)
+    return Section("Release decision", (verdict(report),), table(columns, rows), Brief.FIRST)

@@ -31,9 +31,10 @@ from monitor.audit.audit_report import (
     SupportCheck,
 )
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
+from monitor.audit.render.words import CHECKS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
-from monitor.drawing.tables import printable
+from monitor.core.publish.words import NONE, counted
+from monitor.present.document import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 
@@ -103,7 +104,7 @@ def _axis_case(counts: FlipCounts) -> _Case:
     name = _axis_name(counts)
     if not flips:
         return _Case(name)
-    return _Case(name, _FAILURE, "flips", words.counted(flips, "flip"))
+    return _Case(name, _FAILURE, "flips", counted(flips, "flip"))
 
 
 def _axis_name(counts: FlipCounts) -> str:
@@ -141,12 +142,12 @@ def _slice_text(text: str) -> str:
 
 def _check_message(check: Check, numbers: Numbers) -> str:
     """Return a check in words: limit, point, interval and verdict."""
-    write = CheckFormat.for_check(check.name, numbers)
+    write = CheckFormat.for_check(check.name)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
     value = write.value(check.value)
     clauses = [f"{CHECKS[check.name]} {limit}", _point_clause(check, f"{value}{unit}")]
-    if write.bounds(check.lower, check.upper) != words.NOTHING:
+    if write.bounds(check.lower, check.upper) != NONE:
         clauses.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
         clauses.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
@@ -166,11 +167,11 @@ def _point_clause(check: Check, value: str) -> str:
 
 def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
     """Return a check of support as a case; a missed one fails only where it ``decides``."""
-    name = f"support {METRICS[check.metric]} {_slice_text(check.slice)}"
+    name = f"support {check.metric.row.name} {_slice_text(check.slice)}"
     if check.met:
         return _Case(name)
     support = numbers.support(check.support)
-    support_note = "too few to be shown" if support == words.NOTHING else f"{support} found"
+    support_note = "too few to be shown" if support == NONE else f"{support} found"
     message = f"{check.needed:,} needed, {support_note}"
     if decides:
         return _Case(name, _FAILURE, "support", message)

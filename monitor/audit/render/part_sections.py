@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from monitor.audit.audit_report import (
     FLIP_SENTENCE,
@@ -28,11 +29,18 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.layout import AuditSection, Brief
-from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
+from monitor.audit.render.words import CHECKS, TRIALS, CheckFormat, Numbers
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
-from monitor.drawing.tables import TableCell, Tone, mark, table
+from monitor.core.publish.words import (
+    NONE,
+    bounded_rate_text,
+    distance,
+    gap_bounds,
+    percent,
+    points,
+)
+from monitor.present.document import Brief, Section, TableCell, Tone, mark, table
 
 _TONES = {
     Point.PASS: Tone.GOOD,
@@ -58,7 +66,7 @@ Row = tuple[str | TableCell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
-def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
+def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section]:
     """Yield the sections of a part that have a table, and the flips even without a table.
 
     Args:
@@ -67,12 +75,12 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSe
         prefix: text before every title.
     """
     for section in _all_sections(part, numbers):
-        if section.table is not None or section.title == FLIPS:
+        if section.tables or section.title == FLIPS:
             brief = Brief.NOTHING if prefix else section.brief
-            yield AuditSection(prefix + section.title, section.notes, section.table, brief)
+            yield replace(section, title=prefix + section.title, brief=brief)
 
 
-def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
+def _all_sections(part: Part, numbers: Numbers) -> Iterator[Section]:
     single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
     yield flips(part)
     yield _counts(part.counts, numbers)
@@ -97,19 +105,19 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
     return by_group
 
 
-def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
+def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
     """Return the section that lists a part's flips with both routes, or says why none is listed."""
     if part.flips_withheld:
         withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
-        return AuditSection(title, (withheld, FLIP_SENTENCE), brief=brief)
+        return Section(title, (withheld, FLIP_SENTENCE), brief=brief)
     flip_table = table(
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
     if not part.flips:
         no_flip = f"No pair flipped, of {part.pairs:,} compared."
-        return AuditSection(title, (no_flip, FLIP_SENTENCE), brief=brief)
-    return AuditSection(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
+        return Section(title, (no_flip, FLIP_SENTENCE), brief=brief)
+    return Section(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
 
 
 def _reference_note(flips: Iterable[ShownFlip]) -> str:
@@ -137,14 +145,14 @@ def _variant(outcome: VariantOutcome) -> str:
     return f"{outcome.variant}\n{words.outcome(outcome).replace(': ', chr(10), 1)}"
 
 
-def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
+def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
     notes = [
         "Flips after the evidence gate. A flip delays a ready reply, or serves an unready one:"
         " two errors, counted apart. McNemar's exact two-sided test asks if flips lean one way."
     ]
     if not numbers.exact:
         notes.append("Of real people: each number is a lower bound; - is hidden.")
-    return AuditSection(
+    return Section(
         "Flips by axis",
         tuple(notes),
         table(
@@ -158,13 +166,13 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
     """Return a line of flip counts as texts of a table's row."""
     kind = line.by, words.expected(line.expected_ready)
     if line.withheld:
-        return (*kind, "withheld", *(NOTHING,) * 6)
+        return (*kind, "withheld", *(NONE,) * 6)
     return (
         *kind,
         *(numbers.support(count) for count in (line.compared, line.flips)),
         *(numbers.support(line.directions.get(way, 0)) for way in FlipDirection),
         numbers.support(line.at_gate),
-        "\n".join(_staged(stage, n, numbers) for stage, n in line.stages.items()) or NOTHING,
+        "\n".join(_staged(stage, n, numbers) for stage, n in line.stages.items()) or NONE,
         words.p_value(line.p_value),
     )
 
@@ -173,14 +181,14 @@ def _staged(stage: str, flips: int, numbers: Numbers) -> str:
     return f"{stage}: {numbers.support(flips)}".replace("/", "/\n")
 
 
-def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSection:
+def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
     notes = ["Rates with their 95 % Wilson intervals, and the support that they rest on."]
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
     if numbers.exact:
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
     rows = _with_content((_slice(line, numbers) for line in lines), 1)
-    return AuditSection(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
+    return Section(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
 
 
 def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
@@ -190,12 +198,12 @@ def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
 
 def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
     """Yield the rows with any content after the first ``names`` cells."""
-    return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
+    return (row for row in rows if any(cell != NONE for cell in row[names:]))
 
 
 def _slice(line: SliceLine, numbers: Numbers) -> Row:
     """Return the rates of a slice as texts of a table's row."""
-    selection, tpr, fpr = (numbers.shown(line.rates.get(metric), "\n") for metric in _RATES)
+    selection, tpr, fpr = (bounded_rate_text(line.rates.get(metric), "\n") for metric in _RATES)
     blocked = line.rates.get(Metric.BLOCKED)
     return (
         words.slice_name(line.slice),
@@ -204,8 +212,8 @@ def _slice(line: SliceLine, numbers: Numbers) -> Row:
         _supported(line, Metric.TPR, numbers),
         fpr,
         _supported(line, Metric.FPR, numbers),
-        numbers.rate(blocked.value) if blocked and blocked.value is not None else NOTHING,
-        *([numbers.rate(line.tpr_with_blocked)] if numbers.exact else ()),
+        percent(blocked.value) if blocked and blocked.value is not None else NONE,
+        *([percent(line.tpr_with_blocked)] if numbers.exact else ()),
     )
 
 
@@ -216,7 +224,7 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Table
     return TableCell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
 
 
-def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
+def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
     notes = [
         "Verdicts by the point and by its 95 % interval; in production the interval decides. Gaps"
         " are in points; above 0: worse off. Each harm is counted once, at the side that has it."
@@ -232,7 +240,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
         notes.append(f"NONE: the point decides nothing. {_WHY_NONE[numbers.exact]}")
     columns = "by|slice|check|point|by point|interval|by interval"
     rows = (_check(line, numbers) for line in lines)
-    return AuditSection("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
+    return Section("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
 
 
 _WHY_NONE = {
@@ -243,7 +251,7 @@ _WHY_NONE = {
 
 def _check(line: Check, numbers: Numbers) -> Row:
     """Return a check as a table's row: limit, value, interval and both verdicts."""
-    write = CheckFormat.for_check(line.name, numbers)
+    write = CheckFormat.for_check(line.name)
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),
@@ -288,32 +296,32 @@ def _verdict_tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
 
 
 def _word(verdict: Point | Verdict | None) -> str:
-    return NOTHING if verdict is None else verdict.value.upper().replace("_", "\n")
+    return NONE if verdict is None else verdict.value.upper().replace("_", "\n")
 
 
-def _support(part: Part, numbers: Numbers) -> AuditSection:
+def _support(part: Part, numbers: Numbers) -> Section:
     rows = (
         (
             words.attributes(line.slice),
             words.slice_name(line.slice),
-            TRIALS.get(line.metric, METRICS[line.metric]),
+            TRIALS.get(line.metric, line.metric.row.name),
             numbers.support(line.support),
             f"{line.needed:,}",
             mark(line.met, "PASS", "FAIL"),
         )
         for line in part.supports
     )
-    return AuditSection("Support", (), table("by|slice|of|support|needed|verdict", rows))
+    return Section("Support", (), table("by|slice|of|support|needed|verdict", rows))
 
 
-def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditSection:
+def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
     notes = (
         "Share of replies that were ready, by score band. A band without replies is absent, not"
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
     rows = _with_content(_calibration_rows(lines, numbers), _NAMES)
-    return AuditSection("Calibration", notes + _left_out_note(numbers), table(columns, rows))
+    return Section("Calibration", notes + _left_out_note(numbers), table(columns, rows))
 
 
 def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
@@ -326,7 +334,7 @@ def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> I
             if line is not None:
                 yield (*_names_of(slice_, band), *_cells(line, numbers))
             elif numbers.exact:
-                yield (*_names_of(slice_, band), "0", "absent", NOTHING)
+                yield (*_names_of(slice_, band), "0", "absent", NONE)
 
 
 def _names_of(slice_: str, band: str) -> tuple[str, ...]:
@@ -335,9 +343,9 @@ def _names_of(slice_: str, band: str) -> tuple[str, ...]:
 
 def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     """Return number, ready rate and sufficiency of a score band; dashes if all is hidden."""
-    n, ready = numbers.support(line.n), numbers.shown(line.rate)
-    if n == ready == NOTHING:
-        return (NOTHING,) * 3
+    n, ready = numbers.support(line.n), bounded_rate_text(line.rate)
+    if n == ready == NONE:
+        return (NONE,) * 3
     enough = (
         TableCell("sufficient", Tone.GOOD)
         if line.sufficient
@@ -346,7 +354,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     return n, ready, enough
 
 
-def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
+def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
     shown = _nearest_thresholds(lines)
     notes = [
         "One threshold for all variants, applied to these replies: a look back, not a forecast."
@@ -356,10 +364,10 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
         notes.append(
             f"The {len(shown)} nearest to what decided, of {len(lines)}; the JSON report has all."
         )
-    attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
+    attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NONE)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
     rows = (_threshold(near_line, numbers) for near_line in shown)
-    return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
+    return Section(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
 def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
@@ -377,41 +385,41 @@ def _threshold(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
         f"{line.flips:,}",
         _by_slice(line.tpr, numbers),
         _by_slice(line.fpr, numbers),
-        numbers.gap(line.tpr_gap),
-        numbers.gap(line.fpr_gap),
+        points(line.tpr_gap),
+        points(line.fpr_gap),
     )
 
 
 def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
-    return "\n".join(f"{words.slice_name(s)} {numbers.rate(rate)}" for s, rate in rates.items())
+    return "\n".join(f"{words.slice_name(s)} {percent(rate)}" for s, rate in rates.items())
 
 
-def _advice(part: Part) -> AuditSection:
+def _advice(part: Part) -> Section:
     rows = (
         (recommendation.stage, recommendation.helps, recommendation.does_not_help)
         for recommendation in part.advice
     )
-    return AuditSection(
+    return Section(
         "What to try",
         ("Each is a hypothesis to test, not a finding.",),
         table("stage that failed|what usually helps|what does not", rows),
     )
 
 
-def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
+def training_sections(training: DatasetReport) -> Iterator[Section]:
     """Yield sections on representation and balancing by group-by, then on balancing's limits."""
     numbers = Numbers(exact=training.synthetic)
     for representation in training.tables:
         yield _representation(representation, training, numbers)
         if representation.balancing is not None:
             yield _balancing(representation.group_by, representation.balancing, numbers)
-    yield AuditSection("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
+    yield Section("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
 
 
 def _representation(
     representation: Representation, training: DatasetReport, numbers: Numbers
-) -> AuditSection:
-    return AuditSection(
+) -> Section:
+    return Section(
         f"Training data by {representation.group_by}",
         tuple(_notes(representation, training, numbers)),
         table(
@@ -436,38 +444,38 @@ def _notes(
     elif representation.ready_withheld:
         yield "Labels are hidden to protect privacy."
     else:
-        yield f"At most {numbers.points(representation.points / 100)} points off."
+        yield f"At most {distance(representation.points / 100)} points off."
 
 
 def _share(slice_share: SliceShare, numbers: Numbers) -> tuple[str, ...]:
     return (
         words.slice_name(slice_share.slice),
         numbers.support(slice_share.rows),
-        numbers.rate(slice_share.share),
-        numbers.rate(slice_share.target),
-        numbers.points(slice_share.points / 100),
+        percent(slice_share.share),
+        percent(slice_share.target),
+        distance(slice_share.points / 100),
         *_ready(slice_share.ready, numbers),
     )
 
 
 def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     if ready is None:
-        return (NOTHING,) * 3
-    bounds = numbers.points_interval(ready.lower, ready.upper)
-    difference = f"{numbers.points(ready.difference)} points\n({bounds})"
+        return (NONE,) * 3
+    bounds = gap_bounds(ready.lower, ready.upper)
+    difference = f"{distance(ready.difference)} points\n({bounds})"
     return (
-        numbers.rate(ready.share),
-        numbers.rate(ready.target),
-        difference if ready.difference is not None else NOTHING,
+        percent(ready.share),
+        percent(ready.target),
+        difference if ready.difference is not None else NONE,
     )
 
 
-def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> AuditSection:
-    return AuditSection(
+def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> Section:
+    return Section(
         f"Balancing by {group_by}",
         (
             f"Weighted as below, the rows are worth {balancing.effective_rows:,.0f} and are"
-            f" {numbers.points(balancing.points_left / 100)} points off. Without weights"
+            f" {distance(balancing.points_left / 100)} points off. Without weights"
             f" {balancing.rows_needed:,} more rows are needed.",
         ),
         table("slice|label|weight|more rows needed", map(_weight, balancing.weights)),
@@ -477,7 +485,7 @@ def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> AuditSe
 def _weight(weight: Weight) -> tuple[str, ...]:
     return (
         words.slice_name(weight.slice),
-        NOTHING if weight.ready is None else words.expected(weight.ready),
+        NONE if weight.ready is None else words.expected(weight.ready),
         "no rows to weigh" if weight.weight is None else f"{weight.weight:.2f}",
         f"{weight.rows_needed:,}",
     )

@@ -1,14 +1,4 @@
-"""Numbers and phrases of an audit, the same in every output.
-
-Example:
-    >>> exact = Numbers(exact=True)
-    >>> exact.rate(5 / 6), exact.interval(0.4364, 0.9700)
-    ('83.3 %', '43.6-97.0 %')
-    >>> exact.points(1 / 3), exact.points_interval(-0.1722, 0.6741)
-    ('33.3', '-17.2 to 67.4')
-    >>> Numbers(exact=False).rate(0.83)
-    '83 %'
-"""
+"""Numbers and phrases of an audit, the same in every output."""
 
 from __future__ import annotations
 
@@ -21,9 +11,8 @@ from monitor.audit.inputs import RunVersions
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route, parse_atom
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.publish.snapshot import ShownRate
+from monitor.core.publish.words import NONE, bounds, distance, gap_bounds, percent, points
 
-NOTHING = "-"
 ALL = "all"
 _SMALLEST_P = 0.001
 _SERVED = Route.AUTO_SERVE.name.lower()
@@ -39,21 +28,13 @@ CHECKS = {
     "tpr_not_below_baseline": "TPR not below baseline,",
     "fpr_not_above_baseline": "FPR not above baseline,",
 }
-METRICS = {
-    Metric.SELECTION: "selection",
-    Metric.TPR: "TPR",
-    Metric.FPR: "FPR",
-    Metric.BLOCKED: "blocked",
-    Metric.READY: "ready",
-    Metric.PRECISION: "precision",
-}
 TRIALS = {Metric.TPR: "positives (ready)", Metric.FPR: "negatives (not ready)"}
 PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Format of numbers: tenths of a per cent if exact, whole per cent if guarded.
+    """Format of counts: exact ones of a synthetic set, or lower edges of bands.
 
     Attributes:
         exact: the numbers are of a synthetic set, as counted.
@@ -61,65 +42,26 @@ class Numbers:
 
     exact: bool
 
-    def rate(self, value: float | None) -> str:
-        """Format a rate as per cent with the sign; "-" for None."""
-        return NOTHING if value is None else f"{self._hundredths(value)} %"
-
-    def points(self, value: float | None) -> str:
-        """Format a difference of rates in percentage points, without unit; "-" for None."""
-        return NOTHING if value is None else self._hundredths(value)
-
-    def gap(self, value: float | None) -> str:
-        """Format a gap in points with a sign, + if the slice is worse off; "-" for None."""
-        text = self.points(value)
-        return text if value is None or text.startswith("-") or not float(text) else f"+{text}"
-
-    def interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a rate in per cent; "-" if a bound is None."""
-        if lower is None or upper is None:
-            return NOTHING
-        return f"{self._hundredths(lower)}-{self._hundredths(upper)} %"
-
-    def points_interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a difference of rates in points; "-" if a bound is None."""
-        if lower is None or upper is None:
-            return NOTHING
-        return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
-
-    def ratio(self, value: float | None) -> str:
-        """Format a ratio of two rates as a decimal number; "-" for None."""
-        return NOTHING if value is None else f"{value:.{3 if self.exact else 2}f}"
-
-    def ratio_interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a ratio; without an upper one, as "... or more"."""
-        if lower is None:
-            return NOTHING
-        return f"{self.ratio(lower)} {'or more' if upper is None else f'to {self.ratio(upper)}'}"
-
-    def shown(self, rate: ShownRate | None, between: str = " ") -> str:
-        """Format a published rate with its interval, or its code (at least, at most)."""
-        if rate is None:
-            return NOTHING
-        if rate.at_least is not None:
-            return f"at least {self.rate(rate.at_least)}"
-        if rate.at_most is not None:
-            return f"at most {self.rate(rate.at_most)}"
-        bounds = self.interval(rate.lower, rate.upper)
-        return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
-
     def support(self, trials: int | None) -> str:
-        """Format a number of trials; guarded ones as a band's lower edge, and "-" for 0."""
+        """Format a number of trials; guarded ones as a band's lower edge, and a dash for 0."""
         if trials is None or not (trials or self.exact):
-            return NOTHING
+            return NONE
         return f"{trials:,}" if self.exact else f"{trials:,}+"
 
     def counted(self, trials: int | None, noun: str) -> str:
         """Format a number of trials as in :meth:`support`, with the noun in singular or plural."""
         return f"{self.support(trials)} {noun}{'' if self.exact and trials == 1 else 's'}"
 
-    def _hundredths(self, value: float) -> str:
-        digits = 1 if self.exact else 0
-        return f"{round(100 * value, digits) + 0.0:.{digits}f}"  # + 0.0: never -0.0
+
+def _ratio(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3g}"
+
+
+def _ratio_bounds(lower: float | None, upper: float | None) -> str:
+    """Format the bounds of a ratio; without an upper one, as "... or more"."""
+    if lower is None:
+        return NONE
+    return f"{_ratio(lower)} {'or more' if upper is None else f'to {_ratio(upper)}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +81,24 @@ class CheckFormat:
     unit: str = ""
 
     @classmethod
-    def for_check(cls, name: str, numbers: Numbers) -> Self:
+    def for_check(cls, name: str) -> Self:
         """Return the format for a check, chosen by the end of its name."""
         if name.endswith("_gap"):
-            return cls(numbers.points, numbers.gap, numbers.points_interval, " points")
+            return cls(distance, points, gap_bounds, " points")
         if name.endswith("_ratio"):
-            return cls(numbers.ratio, numbers.ratio, numbers.ratio_interval)
-        return cls(numbers.rate, numbers.rate, numbers.interval)
+            return cls(_ratio, _ratio, _ratio_bounds)
+        return cls(percent, percent, bounds)
 
 
 def p_value(value: float | None) -> str:
-    """Format a p-value with three digits, or as "below 0.001"; "-" for None.
+    """Format a p-value with three digits, or as "below 0.001"; a dash for None.
 
     Example:
         >>> p_value(0.25), p_value(0.00001), p_value(1.0)
         ('0.25', 'below 0.001', '1')
     """
     if value is None:
-        return NOTHING
+        return NONE
     return f"{value:.3g}" if value >= _SMALLEST_P else f"below {_SMALLEST_P}"
 
 
@@ -175,13 +117,13 @@ def slice_name(text: str) -> str:
 
 
 def attributes(text: str) -> str:
-    """Return the attribute names of a slice text joined by ``+``; "-" for the total.
+    """Return the attribute names of a slice text joined by ``+``; a dash for the total.
 
     Example:
-        >>> attributes("channel=chat,language_variety=formal"), attributes("")
-        ('channel+language_variety', '-')
+        >>> attributes("channel=chat,language_variety=formal")
+        'channel+language_variety'
     """
-    return "+".join(parse_atom(text)) or NOTHING
+    return "+".join(parse_atom(text)) or NONE
 
 
 def in_order(bands: Iterable[str]) -> list[str]:
@@ -202,16 +144,6 @@ def versions(run: RunVersions) -> str:
         'judge j1, rubric r1, policy p1, router t1'
     """
     return f"judge {run.judge}, rubric {run.rubric}, policy {run.policy}, router {run.router}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a count with its noun, in singular or plural.
-
-    Example:
-        >>> counted(1, "pair"), counted(2000, "pair")
-        ('1 pair', '2,000 pairs')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def expected(ready: bool) -> str:

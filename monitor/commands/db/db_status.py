@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from monitor.clock import SystemClock
-from monitor.commands.console import console, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
+from monitor.core.publish.words import NONE, iso_text
+from monitor.present.document import Table, Tone, table
+from monitor.present.terminal import STYLES, console, show_tables
 from monitor.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from monitor.store.upkeep.store_status import EvaluatorReport, ShardReport, StoreStatus
 
 EXIT_PROBLEM = 1
+_at = partial(iso_text, precision="seconds")
 
 
 @click.command("status")
@@ -73,17 +76,15 @@ def _print(store_status: StoreStatus) -> None:
     screen = console()
     for line in _head(store_status):
         screen.print(Text(line))
-    for table in _tables(store_status):
-        if table.row_count:
-            screen.print(table)
+    show_tables(*_tables(store_status))
     for problem in store_status.problems:
-        screen.print(Text(problem, "bold red"))
+        screen.print(Text(problem, STYLES[Tone.BAD]))
 
 
 def _head(store_status: StoreStatus) -> Iterator[str]:
     yield f"database {store_status.database}, schema {store_status.schema or 'empty'}"
     if store_status.schema == store_status.schema_needed:
-        yield f"decisions are complete up to {_moment(store_status.watermark)}"
+        yield f"decisions are complete up to {iso_text(store_status.watermark, 'seconds')}"
         yield _who_evaluates(store_status.evaluator)
 
 
@@ -93,63 +94,62 @@ def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
     age = f"last cycle {evaluator.cycle_age_seconds:,.0f} s ago"
     if evaluator.owner is None:
         return f"no evaluator is running, {age}"
-    return f"evaluator {evaluator.owner}, lease until {_moment(evaluator.until)}, {age}"
+    return f"evaluator {evaluator.owner}, lease until {iso_text(evaluator.until, 'seconds')}, {age}"
 
 
 def _tables(store_status: StoreStatus) -> Iterator[Table]:
-    yield plain_table(
-        ("shard", "next", "complete to", "behind", "awaited", "written", "to fold", "imbalance",
-         "owner", "epoch", "state"),
+    yield from table(
+        "shard|next|complete to|behind|awaited|written|to fold|imbalance|owner|epoch|state",
         map(_shard, store_status.shards),
         "shards",
     )  # fmt: skip
-    yield plain_table(
-        ("contract", "group-by", "decisions until", "labels until", "waits for"),
+    yield from table(
+        "contract|group-by|decisions until|labels until|waits for",
         (
-            (p.contract, p.group_by or "all decisions", _moment(p.decisions_until),
-             _moment(p.labels_until), "; ".join(p.waits_for))
+            (p.contract, p.group_by or "all decisions", _at(p.decisions_until),
+             _at(p.labels_until), "; ".join(p.waits_for))
             for p in store_status.published
         ),
         "published",
     )  # fmt: skip
-    yield plain_table(
-        ("table", "rows", "oldest hour", "newest hour"),
+    yield from table(
+        "table|rows|oldest hour|newest hour",
         (
             (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",
-             _moment(t.oldest_hour), _moment(t.newest_hour))
+             _at(t.oldest_hour), _at(t.newest_hour))
             for t in store_status.tables
         ),
         "rows",
     )  # fmt: skip
-    yield plain_table(
-        ("from", "hash"),
-        ((_moment(c.effective_from), c.hash) for c in store_status.codings),
+    yield from table(
+        "from|hash",
+        ((_at(c.effective_from), c.hash) for c in store_status.codings),
         "codings",
     )
-    yield plain_table(
-        ("key", "from", "may be destroyed from"),
+    yield from table(
+        "key|from|may be destroyed from",
         ((k.id, _day(k.effective_from), _day(k.free_from)) for k in store_status.id_keys),
         "id keys",
     )
-    yield plain_table(
-        ("contract", "version", "recorded"),
-        ((c.name, c.version, _moment(c.recorded_at)) for c in store_status.contracts),
+    yield from table(
+        "contract|version|recorded",
+        ((c.name, c.version, _at(c.recorded_at)) for c in store_status.contracts),
         "contracts",
     )
-    yield plain_table(
-        ("shard", "from", "to", "when", "lost after", "lost before", "reason"),
+    yield from table(
+        "shard|from|to|when|lost after|lost before|reason",
         (
             (f"{g.topic}/{g.partition}", _text(g.from_offset), str(g.to_offset),
-             _moment(g.resumed_at), _moment(g.lost_from), _moment(g.lost_until), g.reason)
+             _at(g.resumed_at), _at(g.lost_from), _at(g.lost_until), g.reason)
             for g in store_status.resumptions
         ),
         "gaps",
     )  # fmt: skip
-    yield plain_table(
-        ("id", "from", "to", "version", "when", "owner", "reason"),
+    yield from table(
+        "id|from|to|version|when|owner|reason",
         (
-            (str(x.id), _moment(x.starts_at), _moment(x.ends_at), x.version or "all",
-             _moment(x.excluded_at), x.owner, x.reason)
+            (str(x.id), _at(x.starts_at), _at(x.ends_at), x.version or "all",
+             _at(x.excluded_at), x.owner, x.reason)
             for x in store_status.exclusions
         ),
         "exclusions",
@@ -157,30 +157,26 @@ def _tables(store_status: StoreStatus) -> Iterator[Table]:
 
 
 def _shard(shard: ShardReport) -> tuple[str, ...]:
-    behind = "-" if shard.behind_seconds is None else f"{shard.behind_seconds:,.0f} s"
+    behind = NONE if shard.behind_seconds is None else f"{shard.behind_seconds:,.0f} s"
     state = "parked" if shard.parked is not None else "ok"
     return (
         str(shard.shard),
         _text(shard.next_offset),
-        _moment(shard.watermark),
+        _at(shard.watermark),
         behind,
         "yes" if shard.holds_back and shard.retired_at is None else "no",
-        _moment(shard.flushed_at),
+        _at(shard.flushed_at),
         f"{shard.deltas_waiting:,}",
         f"{shard.offsets_balance}/{shard.events_balance}",
-        shard.owner or "-",
+        shard.owner or NONE,
         str(shard.epoch),
         "retired" if shard.retired_at is not None else state,
     )
 
 
 def _text(value: object) -> str:
-    return "-" if value is None else str(value)
+    return NONE if value is None else str(value)
 
 
 def _day(at: datetime | None) -> str:
-    return "-" if at is None else f"{at:%Y-%m-%d}"
-
-
-def _moment(at: datetime | None) -> str:
-    return "-" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}Z"
+    return NONE if at is None else f"{at:%Y-%m-%d}"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from monitor.clock import SystemClock
-from monitor.commands.console import console
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
     ROW_ID,
@@ -21,8 +18,11 @@ from monitor.commands.options import (
     settings_option,
 )
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
-from monitor.core.time import TimeSpan, to_datetime
+from monitor.core.publish.words import iso_text
+from monitor.core.time import TimeSpan
 from monitor.errors import SlicewatchError
+from monitor.present.document import table
+from monitor.present.terminal import show_tables
 from monitor.settings.kinds import duration_text
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _required_text(option: str, text: str | None) -> str:
 
 def _addition_text(exclusion: Exclusion) -> str:
     declared = exclusion.declared
-    span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
+    span = f"from {iso_text(declared.span.start, 'auto')} to {iso_text(declared.span.end, 'auto')}"
     tables = (
         f"the tables of all hours, days and weeks that overlap the time {span}"
         if declared.version is None
@@ -120,29 +120,25 @@ def _addition_text(exclusion: Exclusion) -> str:
     )
 
 
-def _print(exclusions: Iterable[Exclusion]) -> None:
-    names = ("id", "from", "to", "version", "reason", "owner", "declared", "lifted")
-    table = Table(*names, title="exclusions", title_justify="left")
-    for exclusion in exclusions:
-        cells = (
-            str(exclusion.id),
-            _moment(exclusion.declared.span.start),
-            _moment(exclusion.declared.span.end),
-            exclusion.declared.version or "all",
-            exclusion.declared.reason,
-            exclusion.declared.owner,
-            _moment(exclusion.excluded_at, "seconds"),
-            "-" if exclusion.lifted_at is None else _moment(exclusion.lifted_at, "seconds"),
-        )
-        table.add_row(*map(Text, cells))
-    if not table.row_count:
+def _print(exclusions: Sequence[Exclusion]) -> None:
+    if not exclusions:
         click.echo("there are no exclusions")
-        return
-    console().print(table)
+    columns = "id|from|to|version|reason|owner|declared|lifted"
+    show_tables(*table(columns, map(_cells, exclusions), "exclusions"))
 
 
-def _moment(at: int, precision: str = "auto") -> str:
-    return to_datetime(at).isoformat(timespec=precision).replace("+00:00", "Z")
+def _cells(exclusion: Exclusion) -> tuple[str, ...]:
+    """Return an exclusion as texts of a table's row."""
+    return (
+        str(exclusion.id),
+        iso_text(exclusion.declared.span.start, "auto"),
+        iso_text(exclusion.declared.span.end, "auto"),
+        exclusion.declared.version or "all",
+        exclusion.declared.reason,
+        exclusion.declared.owner,
+        iso_text(exclusion.excluded_at, "seconds"),
+        iso_text(exclusion.lifted_at, "seconds"),
+    )
 
 
 # Unknown options are ids: click's own refusal would print what it was given.

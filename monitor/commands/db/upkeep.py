@@ -9,7 +9,6 @@ import click
 
 from consumers.dead_letters import REASONS
 from monitor.clock import SystemClock
-from monitor.commands.console import console, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
     LONGEST_TOPIC,
@@ -19,8 +18,10 @@ from monitor.commands.options import (
     write_key,
 )
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
-from monitor.core.time import to_datetime
+from monitor.core.publish.words import iso_text
 from monitor.errors import SlicewatchError
+from monitor.present.document import table
+from monitor.present.terminal import show_tables
 from monitor.records import Shard
 
 
@@ -124,7 +125,7 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
     names = ("seen", "shard", "offset", "index", "reason", "field", "payload hash")
     rows = [
         (
-            to_datetime(stored.seen_at).isoformat(timespec="seconds"),
+            iso_text(stored.seen_at, "seconds"),
             str(stored.shard),
             stored.letter.offset,
             stored.letter.index,
@@ -138,8 +139,8 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
         for row in rows:
             click.echo(json.dumps(dict(zip(names, row, strict=True))))
         return
-    texts = [[str(value) for value in row] for row in rows]
-    console().print(plain_table(names, texts, f"{len(rows)} dead letters, newest first"))
+    texts = (map(str, row) for row in rows)
+    show_tables(*table("|".join(names), texts, f"{len(rows)} dead letters, newest first"))
 
 
 @click.command("new-key")

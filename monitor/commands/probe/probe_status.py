@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.table import Table
-from rich.text import Text
 
-from monitor.commands.console import NONE, console, moment, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
 from monitor.core.probes.flips import Expected, FlipDirection, FlipStage
 from monitor.core.probes.rounds import DeclaredSet, FlippingPair
+from monitor.core.publish.words import NONE, iso_text
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
+from monitor.present.document import Table, table
+from monitor.present.terminal import show_tables
 from monitor.settings.sections import ProbesSettings
 
 if TYPE_CHECKING:
@@ -84,42 +83,40 @@ def _current_set(declared: DeclaredSet, stored: StoredProbeSet | None) -> Watche
 
 
 def _print(probe_status: ProbeStatus) -> None:
-    screen = console()
-    screen.print(_sets(probe_status.sets))
-    flipping = sum(len(probe_set.flipping) for probe_set in probe_status.sets)
-    if flipping:
-        screen.print(_flipping(probe_status.sets))
+    show_tables(*_sets(probe_status.sets), *_flipping(probe_status.sets))
     for probe_set in probe_status.sets:
         if any(probe_set.errors.values()):
-            screen.print(Text(f"{probe_set.name}: {_errors_text(probe_set.errors)}"))
-    if flipping > MOST_LINES:
-        screen.print(Text(f"and {flipping - MOST_LINES:,} more: --json has all of them"))
-    screen.print(Text(probe_status.note))
+            click.echo(f"{probe_set.name}: {_errors_text(probe_set.errors)}")
+    click.echo(probe_status.note)
 
 
-def _sets(sets: Iterable[ProbeSetReport]) -> Table:
-    names = ("set", "comparisons", "incomplete", "all compared since", "pages", "flip now")
-    return plain_table(
-        names,
+def _sets(sets: Iterable[ProbeSetReport]) -> tuple[Table, ...]:
+    return table(
+        "set|comparisons|incomplete|all compared since|pages|flip now",
         (
             (probe_set.name, f"{probe_set.compared:,}", f"{probe_set.incomplete:,}",
-             NONE if probe_set.covered is None else moment(probe_set.covered),
-             ", ".join(f"{way} since {moment(at)}" for way, at in probe_set.pages.items()) or NONE,
-             f"{len(probe_set.flipping):,}")
+             iso_text(probe_set.covered),
+             _pages_text(probe_set.pages) or NONE, f"{len(probe_set.flipping):,}")
             for probe_set in sets
         ),
     )  # fmt: skip
 
 
-def _flipping(sets: Iterable[ProbeSetReport]) -> Table:
+def _pages_text(pages: Mapping[FlipDirection, datetime]) -> str:
+    return ", ".join(f"{way} since {iso_text(at)}" for way, at in pages.items())
+
+
+def _flipping(sets: Iterable[ProbeSetReport]) -> Iterator[Table]:
+    """Yield the table of the first pairs that flip; none without any."""
     rows = (
         (probe_set.name, flip.pair, flip.variant, flip.direction.value, flip.stage,
-         _EXPECTED[flip.expected], moment(flip.at))
+         _EXPECTED[flip.expected], iso_text(flip.at))
         for probe_set in sets
         for flip in probe_set.flipping
     )  # fmt: skip
-    names = ("set", "pair", "variant", "direction", "stage", "expected", "compared")
-    return plain_table(names, islice(rows, MOST_LINES))
+    columns = "set|pair|variant|direction|stage|expected|compared"
+    for flips in table(columns, rows, "pairs that flip now"):
+        yield flips.first(MOST_LINES, "--json")
 
 
 _EXPECTED = {

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from monitor import logs
 from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.record_files import is_csv
 from monitor.audit.set_files import read_set, write_rows
 from monitor.clock import SystemClock
-from monitor.commands.console import NONE, console, plain_table
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.probe.access import (
     Asking,
@@ -28,8 +26,11 @@ from monitor.commands.probe.access import (
 )
 from monitor.core.probes.flips import Observed
 from monitor.core.probes.rounds import PAIR_TIMEOUT
+from monitor.core.publish.words import NONE
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
+from monitor.present.document import Table, table
+from monitor.present.terminal import show_tables
 from monitor.probing.http_router import target
 from monitor.probing.rounds import Answered, Round, Runner, Schedule
 from monitor.probing.swap import (
@@ -357,11 +358,9 @@ def compare(
     if totals is None:
         click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is shown")
     else:
-        console().print(
-            _summary_table(totals),
-            _difference_text(totals),
-            _review_table(for_review(comparisons, review, rng)),
-        )
+        show_tables(*_summary_table(totals))
+        click.echo(_difference_text(totals))
+        show_tables(*_review_table(for_review(comparisons, review, rng)))
     return exit_code(done)
 
 
@@ -388,9 +387,9 @@ def _notes(pairs: Swapped, swap: Swap) -> Iterator[str]:
         )
 
 
-def _summary_table(totals: SwapSummary) -> Table:
-    return plain_table(
-        ("", "traces", "share", "95 % interval"),
+def _summary_table(totals: SwapSummary) -> tuple[Table, ...]:
+    return table(
+        "|traces|share|95 % interval",
         (
             ("original fared better", *_cells(totals.held_back)),
             ("swapped fared better", *_cells(totals.served)),
@@ -410,9 +409,8 @@ def _cells(share: SwapShare) -> Iterator[str]:
     yield f"{share.lower:.1%} to {share.upper:.1%}"
 
 
-def _review_table(traces: Iterable[Listed]) -> Table:
-    names = ("id", "listed as", "original", "swapped", "score difference")
-    return plain_table(names, map(_review_row, traces))
+def _review_table(traces: Iterable[Listed]) -> tuple[Table, ...]:
+    return table("id|listed as|original|swapped|score difference", map(_review_row, traces))
 
 
 def _review_row(trace: Listed) -> tuple[str, ...]:

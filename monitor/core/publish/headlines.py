@@ -10,9 +10,17 @@ from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.conclusion import checks, overall
 from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.incident_reports import ValueReport
 from monitor.core.publish.limit_words import breach_text, limit_text
 from monitor.core.publish.lines import SliceLine
-from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownLimit, WindowTable
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    ShownGap,
+    ShownLimit,
+    WindowTable,
+)
+from monitor.core.publish.words import bounds, gap_text, moment_text, percent
 from monitor.core.rates.gap_words import said_of_slice
 
 
@@ -71,3 +79,13 @@ def incident_sentence(
         comparison = said_of_slice(metric, 1 if behind is Behind.SLICE else -1)
         return f"{name}: {comparison} than for its reference{broken}"
     return f"{name}: {metric.row.event}, outside the limit{broken}"
+
+
+def value_text(behind: Behind | None, evidence: ValueReport) -> str:
+    """Return a gap in points, or a rate if its level is broken, with bounds and time of data."""
+    data_end = f"in data to {moment_text(evidence.at)}"
+    if behind is Behind.LEVEL:
+        interval = bounds(evidence.lower, evidence.upper)
+        return f"{percent(evidence.value)} [{interval}], {data_end}"
+    gap = ShownGap("", evidence.value, evidence.lower, evidence.upper)
+    return f"gap {gap_text(gap)} points, {data_end}"

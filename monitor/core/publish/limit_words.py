@@ -14,7 +14,7 @@ from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ContractTable, LimitKind, ShownGap, ShownLimit
-from monitor.core.publish.words import gap_text, percent, points, ratio_text
+from monitor.core.publish.words import distance, gap_text, percent, ratio_text
 from monitor.core.rates.gap_words import said_of_slice
 
 _TEXTS = {
@@ -123,7 +123,7 @@ def _limited_number(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
     if limit.kind is LimitKind.MIN_RATIO:
         relative = relative_rate(gap)
         return f"the lower rate is {relative:g} of the higher" if relative else "", gap.ratio
-    size = "" if gap.value is None else f"{points(abs(gap.value)).lstrip('+')} points"
+    size = "" if gap.value is None else f"{distance(abs(gap.value))} points"
     return size, gap.value
 
 

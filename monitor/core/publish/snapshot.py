@@ -488,6 +488,15 @@ class ContractTable:
     min_ratios: Mapping[Metric, float] = field(default_factory=dict)
     own_limits: tuple[OwnLimit, ...] = ()
 
+    @property
+    def exact(self) -> bool:
+        """True if numbers are shown as counted: invented test conditions, and nothing is small."""
+        return self.synthetic and self.k == 1
+
+    def support_text(self, support: int) -> str:
+        """Return a support as text; one of people is the lower edge of a band, ``120+``."""
+        return f"{support:,}" if self.exact else f"{support:,}+"
+
     def limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
         """Return the limits on a metric of a slice, by kind; own limits replace the contract's."""
         limits = {

@@ -35,6 +35,30 @@ def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
     return f"{local:%Y-%m-%d %H:%M} {local:%z}"[:-2] + ":00"
 
 
+def iso_text(at: datetime | int | None, precision: str = "minutes") -> str:
+    """Return an instant in UTC as ISO 8601, for terminals; a dash for None.
+
+    Example:
+        >>> iso_text(0), iso_text(0, "seconds")
+        ('1970-01-01T00:00Z', '1970-01-01T00:00:00Z')
+    """
+    if at is None:
+        return NONE
+    instant = to_datetime(at) if isinstance(at, int) else at
+    return instant.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def some_text(texts: Sequence[str], most: int) -> str:
+    """Return the first ``most`` texts, and how many more there are.
+
+    Example:
+        >>> some_text(["a", "b", "c"], 3), some_text(["a", "b", "c"], 1)
+        ('a; b; c', 'a; 2 more')
+    """
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return "; ".join([*texts[:most], *more])
+
+
 def age_text(seconds: float) -> str:
     """Return a number of seconds in words, in a suitable unit, such as ``25 hours``.
 
@@ -47,13 +71,18 @@ def age_text(seconds: float) -> str:
         return "less than a minute"
     for unit, length, until in (("minute", MINUTE, 2 * HOUR), ("hour", HOUR, 2 * DAY)):
         if micros < until:
-            return _count_text(micros / length, unit)
-    return _count_text(micros / DAY, "day")
+            return counted(round(micros / length), unit)
+    return counted(round(micros / DAY), "day")
 
 
-def _count_text(number: float, unit: str) -> str:
-    rounded = f"{number:.0f}"
-    return f"{rounded} {unit}" if rounded == "1" else f"{rounded} {unit}s"
+def counted(count: int, noun: str) -> str:
+    """Format a count with its noun, in singular or plural.
+
+    Example:
+        >>> counted(1, "pair"), counted(2000, "pair")
+        ('1 pair', '2,000 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def percent(rate: float | None) -> str:
@@ -64,6 +93,11 @@ def percent(rate: float | None) -> str:
 def points(difference: float | None) -> str:
     """Return a difference of rates in points with its sign, such as ``+20.5``; a dash for None."""
     return NONE if difference is None else _signed(difference)[0]
+
+
+def distance(difference: float | None) -> str:
+    """Return a difference of rates in points without a plus sign; a dash for None."""
+    return points(difference).lstrip("+")
 
 
 def _decimals(*rates: float) -> list[str]:
@@ -151,6 +185,21 @@ def rate_text(rate: ShownRate | None) -> str:
     if rate.at_most is not None:
         return f"at most {percent(rate.at_most)}"
     return percent(rate.value)
+
+
+def bounded_rate_text(rate: ShownRate | None, between: str = " ") -> str:
+    """Return a rate with its interval, such as ``83 % (79 to 87 %)``; a code has none.
+
+    Example:
+        >>> bounded_rate_text(ShownRate(0.83, 0.79, 0.87, 90))
+        '83 % (79 to 87 %)'
+        >>> bounded_rate_text(ShownRate(None, 0.0, 0.2, 90, at_most=0.2))
+        'at most 20 %'
+    """
+    if rate is None or rate.at_least is not None or rate.at_most is not None:
+        return rate_text(rate)
+    interval = bounds(rate.lower, rate.upper)
+    return interval if rate.value is None else f"{percent(rate.value)}{between}({interval})"
 
 
 def gap_text(gap: ShownGap | None) -> str:

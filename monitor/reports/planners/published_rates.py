@@ -39,7 +39,7 @@ def group_by_of(place: Place) -> str:
 
 def precision_of(contract: ContractTable) -> Precision:
     """Return the Precision of a contract's numbers: its k, exact if synthetic with k of 1."""
-    return Precision(contract.k, contract.synthetic and contract.k == 1)
+    return Precision(contract.k, contract.exact)
 
 
 def decisions_behind(contract: ContractTable, support: int) -> tuple[float, float]:

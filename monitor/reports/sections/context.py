@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from monitor.core.publish.words import NONE, bounds, gap_bounds, percent, points
-from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.layout import Section
+from monitor.present.document import Section, TableCell, Tone
 from monitor.reports.planned import planned
 from monitor.reports.planners.criteria import CriteriaLine
 from monitor.reports.planners.representation import RepresentationLine

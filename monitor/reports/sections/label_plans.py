@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from monitor.core.contract import Metric
-from monitor.core.publish.words import NONE, percent, points
-from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.layout import Section
+from monitor.core.publish.words import NONE, distance, percent
+from monitor.present.document import Section, TableCell, Tone
 from monitor.reports.planned import planned
 from monitor.reports.planners.detectable import DetectableLine
 from monitor.reports.planners.label_budget import BudgetLine
@@ -31,7 +30,7 @@ def labels(report: WeeklyReport) -> Section:
     smallest = _by_key(lines.detectable_gaps)
     tipping, budget = _by_key(lines.tipping_points), _by_key(lines.label_budget)
     keys = dict.fromkeys([*budget, *smallest, *tipping])
-    width = points(report.facts.interval_width).lstrip("+")
+    width = distance(report.facts.interval_width)
     sentence = (
         "Smallest gap found: a week like this one finds it in four weeks of five; smaller gaps are"
         " mostly overlooked. Verdict turns: the smallest share of missing or wrong labels that"
@@ -63,7 +62,7 @@ def _value(line: _Line | None, text: Callable[[_Line], str | TableCell]) -> str 
 
 
 def _smallest(line: DetectableLine) -> str | TableCell:
-    return TableCell("none", Tone.UNSURE) if line.gap is None else points(line.gap).lstrip("+")
+    return TableCell("none", Tone.UNSURE) if line.gap is None else distance(line.gap)
 
 
 def _share(share: float | None) -> str:
@@ -73,7 +72,7 @@ def _share(share: float | None) -> str:
 def _audit_share(line: BudgetLine) -> str | TableCell:
     if line.share is not None:
         return percent(line.share)
-    narrowest = points(line.narrowest).lstrip("+")
+    narrowest = distance(line.narrowest)
     return TableCell(f"not enough: {narrowest} points at best", Tone.UNSURE)
 
 

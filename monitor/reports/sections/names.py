@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from monitor.core.publish.glossary import slice_name
-from monitor.drawing.tables import TableCell, table
-from monitor.reports.layout import Section, cut, titled
+from monitor.present.document import Section, TableCell, table
 from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -23,11 +22,11 @@ def listed(
     """Return a section with a table of planners' rows; it is empty without rows.
 
     Args:
-        columns: headings, as :func:`monitor.drawing.tables.table` takes them.
+        columns: headings, as :func:`monitor.present.document.table` takes them.
         rows: cells of each row.
         sentence: text above the table.
         name: key of the rows in the JSON file, which a note names if the table is cut.
     """
-    tables = titled(table(columns, rows))
-    section = Section((sentence,) if tables else (), tables)
-    return cut(section, f"the JSON file, under planned.{name}")
+    tables = table(columns, rows)
+    section = Section(notes=(sentence,) if tables else (), tables=tables)
+    return section.cut(f"the JSON file, under planned.{name}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from monitor.core.publish.words import bounds, percent
-from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.layout import Section
+from monitor.present.document import Section, TableCell, Tone
 from monitor.reports.planned import planned
 from monitor.reports.planners.threshold_what_if import Bounds
 from monitor.reports.sections.names import listed, name_of

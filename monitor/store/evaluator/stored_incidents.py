@@ -19,7 +19,7 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import FIRST_ACT, Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import PublishedValue, Snapshot
-from monitor.core.time import to_datetime
+from monitor.core.publish.words import iso_text
 from monitor.detection.pages.streams import Stream
 from monitor.errors import StoreError
 from monitor.store.database import writing
@@ -330,14 +330,10 @@ def _require_standing(incident: Incident, acts: tuple[Act, ...], now: int) -> No
     """Raise an error if an incident is closed or resolved."""
     status = standing(incident, acts, now)
     if status.state is Stand.CLOSED:
-        raise StoreError(f"incident {incident.id} was closed at {_moment(status.at)} already")
+        raise StoreError(f"incident {incident.id} was closed at {iso_text(status.at)} already")
     if status.state is Stand.RESOLVED:
-        resolved = _moment(incident.resolved_at)
+        resolved = iso_text(incident.resolved_at)
         raise StoreError(f"incident {incident.id} was resolved at {resolved} already")
-
-
-def _moment(at: int | None) -> str:
-    return to_datetime(at or 0).isoformat(timespec="seconds")
 
 
 def read_acts(connection: sa.Connection, where: sa.ColumnElement[bool] | None = None) -> Acts:

@@ -17,6 +17,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.present.terminal import printed as on_terminal
 
 RATES = {
     Metric.TPR: ShownRate(0.8, 0.75, 0.84, 500),
@@ -30,7 +31,7 @@ def printed(*rows: SliceRow) -> str:
     window = WindowTable("7d", replace(FINE, slice=""), (GroupTable("channel", rows),))
     table = ContractTable("c", "1", "o", False, 11, "7d", {}, {}, {}, {}, (window,))
     console = Console(file=io.StringIO(), record=True, width=200)
-    console.print(*summary(Snapshot(None, None, (table,)), None))
+    console.print(*map(on_terminal, summary(Snapshot(None, None, (table,)))))
     return " ".join(console.export_text().split())
 
 
@@ -39,7 +40,7 @@ def test_a_slice_that_lacks_labels_says_what_they_could_change_at_most() -> None
     poor = replace(FINE, slice="channel=email", states=states, completeness=0.64)
     text = printed(FINE, poor)
     assert "channel=email lacks labels (completeness 0.64)" in text
-    assert "whatever they would say: TPR 40 to 100, FPR 0 to 50" in text
+    assert "whatever they would say: TPR 40 to 100 %, FPR 0 to 50 %" in text
 
 
 def test_nothing_is_said_where_all_are_alike() -> None:

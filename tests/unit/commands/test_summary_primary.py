@@ -13,6 +13,7 @@ from rich.console import Console
 from monitor.commands.summary import summary
 from monitor.core.contract import GroupBy, OwnLimits
 from monitor.core.publish.snapshot import Snapshot
+from monitor.present.terminal import printed as on_terminal
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")
 
@@ -32,13 +33,12 @@ def test_the_primary_metric_leads_and_the_guardrail_follows(
     made = contract(VARIETY, k=1, synthetic=True, limits=limits, page_on=(leading,))
     table = build_contract(made, CODING, [window(lesson_cells())])
     out = io.StringIO()
-    for one in summary(Snapshot(None, None, (table,)), 80):
-        Console(file=out, width=80).print(one)
+    Console(file=out, width=160).print(*map(on_terminal, summary(Snapshot(None, None, (table,)))))
     said = " ".join(out.getvalue().split())
     lead, other = (said.index(title) for title in titles)
     assert lead < other
-    assert "conversational 50 [19, 81] 6 +33" in said
-    assert "conversational 0 [0, 49] 4 -25" in said
+    assert "language_variety=conversational 50 % (18.8 to 81.2 %) 6 +33.3" in said
+    assert "language_variety=conversational 0 % (0 to 49 %) 4 -25.0" in said
 
 
 def test_limits_of_slices_are_named_beside_the_contracts() -> None:
@@ -51,8 +51,7 @@ def test_limits_of_slices_are_named_beside_the_contracts() -> None:
     made = replace(contract(VARIETY, k=1, synthetic=True, limits=limits), own_limits=(own,))
     table = build_contract(made, CODING, [window(lesson_cells())])
     out = io.StringIO()
-    for one in summary(Snapshot(None, None, (table,)), 200):
-        Console(file=out, width=200).print(one)
+    Console(file=out, width=200).print(*map(on_terminal, summary(Snapshot(None, None, (table,)))))
     said = " ".join(out.getvalue().split())
     slice_ = "language_variety=conversational"
     assert f"{slice_}: gap at most 5 points; needs a support of 1" in said

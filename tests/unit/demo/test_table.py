@@ -145,7 +145,7 @@ def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: DemoView)
     assert len(text.splitlines()) <= 24
     found = document(paged, Produced(), 1)
     assert found["seconds_until_paged"] == 44.0
-    assert found["regression"]["paged_at"] == "2026-01-17T00:00:00+00:00"
+    assert found["regression"]["paged_at"] == "2026-01-17T00:00Z"
     assert found["incidents"][0]["slice"] == REGRESSED_SLICE
     assert "PAGE" not in printed(view)
     assert document(view, Produced(), 1)["seconds_until_paged"] is None
@@ -188,8 +188,8 @@ def test_the_document_holds_what_is_published_and_the_truth(view: DemoView) -> N
     assert one["truth_tpr"] == pytest.approx(0.57, abs=0.05)
     assert found["regression"] == {
         "slice": REGRESSED_SLICE,
-        "began": "2026-01-09T12:00:00+00:00",
-        "suspected_at": "2026-01-12T00:00:00+00:00",
+        "began": "2026-01-09T12:00Z",
+        "suspected_at": "2026-01-12T00:00Z",
         "paged_at": None,
     }
     assert found["conserved"] is True

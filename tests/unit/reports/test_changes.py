@@ -11,9 +11,10 @@ from monitor.core.contract import Metric, State
 from monitor.core.publish.release import Release, Revision, encode
 from monitor.core.publish.snapshot import SliceRow
 from monitor.core.time import DAY, IsoWeek
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json, as_markdown
+from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.changes import changes
 from monitor.reports.document import CANNOT_SAY, document
+from monitor.reports.formats import as_html, as_markdown
 from monitor.reports.judged import state_text
 
 WEEK = IsoWeek.named("2024-W40")
@@ -46,7 +47,7 @@ def test_a_changed_rate_is_the_one_change() -> None:
     assert cell.after is not None
     assert cell.before.rate == SHOWN
     assert cell.after.rate == replace(SHOWN, value=0.91)
-    for text in (as_html.render(one), as_markdown.render(one)):
+    for text in (as_html(one), as_markdown(one)):
         assert f"83 % ({state_text(State.INCONCLUSIVE)})" in text
         assert f"91 % ({state_text(State.INCONCLUSIVE)})" in text
     assert b'"changes":{"since":1' in as_json.render(one)
@@ -71,18 +72,21 @@ def test_what_is_hidden_now_and_what_is_new_are_changes() -> None:
 @pytest.mark.parametrize("same", [True, False])
 def test_without_changes_or_an_earlier_revision_the_section_is_left_out(same: bool) -> None:
     earlier = revision(1, CHAT, MAIL) if same else None
-    sections = dict(document(report(revision(2, CHAT, MAIL), earlier)).sections)
+    sections = {
+        section.title: section
+        for section in document(report(revision(2, CHAT, MAIL), earlier)).sections
+    }
     assert SECTION not in sections
-    assert "changed since an earlier revision" in sections[CANNOT_SAY].sentences[-1]
+    assert "changed since an earlier revision" in sections[CANNOT_SAY].notes[-1]
 
 
 def test_a_page_lists_changes_of_shown_rates_and_counts_the_others() -> None:
     rows = [full(f"channel={i:03}") for i in range(300)]
     before = revision(1, *rows, hidden("channel=new"))
     one = report(revision(2, *(rated(row, 0.5) for row in rows), full("channel=new")), before)
-    section = dict(document(one).sections)[SECTION]
+    (section,) = (part for part in document(one).sections if part.title == SECTION)
     (listed,) = section.tables
-    assert len(listed.table.rows) == 250
+    assert len(listed.rows) == 250
     assert "50 more are in" in listed.notes[-1]
-    assert "rates that it did not show are not listed" in section.sentences[0]
-    assert not [row for row in listed.table.rows if row[1].text == "channel=new"]
+    assert "rates that it did not show are not listed" in section.notes[0]
+    assert not [row for row in listed.rows if row[1].text == "channel=new"]

@@ -128,7 +128,7 @@ def test_one_hidden_cell_and_there_is_no_standardised_gap() -> None:
     (line,) = standardised(report(release))
     assert (line.value, line.hidden, line.cells) == (None, 1, 4)
     (made,) = context.standardised(report(release)).tables
-    assert made.table.rows[0][4].text == "not known: 1 of the 4 cells it needs are hidden"
+    assert made.rows[0][4].text == "not known: 1 of the 4 cells it needs are hidden"
 
 
 def test_shares_are_bounded_by_the_bands_of_decisions() -> None:
@@ -147,7 +147,7 @@ def test_shares_are_bounded_by_the_bands_of_decisions() -> None:
             assert first.least <= a / (a + b) <= first.most
             assert second.least <= b / (a + b) <= second.most
     (made,) = context.representation(one).tables
-    assert [cells[3].text for cells in made.table.rows] == [
+    assert [cells[3].text for cells in made.rows] == [
         "fewer than in the population",
         "more than in the population",
     ]

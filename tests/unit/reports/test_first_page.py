@@ -13,8 +13,9 @@ from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.release import Release, Revision, encode, open_incidents
 from monitor.core.publish.snapshot import ShownGap, ShownIncident, ShownRate, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR, IsoWeek
-from monitor.reports import WeeklyReport, as_html, as_json, as_markdown, first_page, numbers, since
+from monitor.reports import WeeklyReport, as_json, first_page, numbers, since
 from monitor.reports.document import document
+from monitor.reports.formats import as_html, as_markdown
 from monitor.reports.planners.trends import trends
 
 
@@ -43,7 +44,7 @@ def report(*rows: SliceRow, history: tuple[Revision, ...] = ()) -> WeeklyReport:
 def cells(report: WeeklyReport) -> list[list[str]]:
     """The texts of the one table of page one."""
     (made,) = first_page.slices(report).tables
-    return [[cell.text for cell in row] for row in made.table.rows]
+    return [[cell.text for cell in row] for row in made.rows]
 
 
 def test_gaps_of_the_weeks_before_stand_beside_the_slice_and_a_hidden_week_is_a_hole() -> None:
@@ -63,7 +64,7 @@ def test_gaps_of_the_weeks_before_stand_beside_the_slice_and_a_hidden_week_is_a_
     assert first[-1] == "+30, \N{EN DASH}, +10"
     assert second[-1] == "\N{EN DASH}"
     (made,) = first_page.slices(one).tables
-    assert made.table.columns[-1] == "gap in W20, W21, W22"
+    assert made.columns[-1] == "gap in W20, W21, W22"
 
 
 def test_the_reference_has_its_rate_by_its_row_or_by_the_gap() -> None:
@@ -88,7 +89,7 @@ def test_broken_limits_come_first_also_of_guardrails() -> None:
         ("w=b", "tpr", "within the limit"),
     ]
     assert listed[3][0] == "w=c"
-    said = " ".join(first_page.slices(report(good, bad)).sentences)
+    said = " ".join(first_page.slices(report(good, bad)).notes)
     assert "within their limits: Unready replies served (FPR), 1 slice." in said
 
 
@@ -103,28 +104,28 @@ def test_a_slice_that_all_others_are_worse_off_than_is_told_as_their_harm() -> N
 def test_a_hidden_slice_is_not_measured_and_no_breach() -> None:
     one = report(row("w=a", 0.0, State.WITHIN_CONTRACT), row("w=b", None))
     (made,) = first_page.not_measured(one).tables
-    assert {line[1].text for line in made.table.rows} == {"tpr of w=b; fpr of w=b"}
+    assert {line[1].text for line in made.rows} == {"tpr of w=b; fpr of w=b"}
     assert document(one).word == "UNDECIDED"
     assert document(one).tone == "unsure"
     (listed,) = first_page.slices(one).tables
-    assert [cell.tone for cell in listed.table.rows[1] if cell.tone != "plain"] == ["unsure"]
+    assert [cell.tone for cell in listed.rows[1] if cell.tone != "plain"] == ["unsure"]
 
 
 def test_changes_are_told_against_last_week_and_the_last_signed_report() -> None:
     good, bad = row("w=a", 0.0, State.WITHIN_CONTRACT), row("w=a", 0.3, State.SUSPECTED)
     last_week, signed = revision(WEEK.before, 2, bad), revision(WEEK.before.before, 1, good)
     one = replace(report(good), before=last_week, last_signed=signed)
-    (said,) = since.change(one).sentences
+    (said,) = since.change(one).notes
     first, second = said.split(" Last signed report ")
     assert first.startswith(f"Last week ({WEEK.before.name}, revision 2): BLOCKED.")
     assert "No longer over the limit: tpr of w=a; fpr of w=a." in first
     assert second == f"({signed.week}, revision 1): APPROVED. No verdict has changed."
     worse = replace(report(bad), before=revision(WEEK.before, 1, good))
-    assert "Newly over the limit: tpr of w=a" in since.change(worse).sentences[0]
-    assert since.change(worse).sentences[0].endswith("Last signed report: none.")
+    assert "Newly over the limit: tpr of w=a" in since.change(worse).notes[0]
+    assert since.change(worse).notes[0].endswith("Last signed report: none.")
     gone = replace(report(row("w=a", None)), before=revision(WEEK.before, 1, good))
-    assert "No longer decided: tpr of w=a" in since.change(gone).sentences[0]
-    same = since.change(replace(gone, last_signed=gone.before)).sentences[0]
+    assert "No longer decided: tpr of w=a" in since.change(gone).notes[0]
+    same = since.change(replace(gone, last_signed=gone.before)).notes[0]
     assert same.endswith("Last week's report is the last signed one.")
     assert f'"last_signed":["{signed.week}",1]' in as_json.render(one).decode()
 
@@ -134,7 +135,7 @@ def test_another_version_of_the_contract_is_told() -> None:
     (table,) = made.contracts
     older = replace(made, contracts=(replace(table, version="0"),))
     before = Revision(WEEK.before.name, 1, WEEK.start, encode(older))
-    said = since.change(replace(report(row("w=a", 0.0)), before=before)).sentences[0]
+    said = since.change(replace(report(row("w=a", 0.0)), before=before)).notes[0]
     assert "Contract lesson: version 1, was 0." in said
 
 
@@ -147,21 +148,21 @@ def incident(number: int, **changed: object) -> ShownIncident:
 
 def test_incidents_open_now_are_those_of_the_newest_snapshot() -> None:
     one = report(row("w=a", 0.0))
-    assert first_page.open_now(one).sentences == ("Not known: no Snapshot is stored.",)
+    assert first_page.open_now(one).notes == ("Not known: no Snapshot is stored.",)
     (table,) = one.release.contracts
     made = (incident(9, acknowledged=True), incident(8), incident(10, accepted_until=WEEK.end))
     now = WEEK.end + 9 * DAY
     snapshot = Snapshot(now + HOUR, now, (replace(table, incidents=made),))
     opened = replace(one, open_now=open_incidents(snapshot))
     (listed,) = first_page.open_now(opened).tables
-    assert [(line[0].text, line[-1].text) for line in listed.table.rows] == [
+    assert [(line[0].text, line[-1].text) for line in listed.rows] == [
         ("8", "open"),
         ("9", "acknowledged"),
         ("10", "accepted"),
     ]
-    assert first_page.open_now(opened).sentences == ("3 on 2026-06-17.",)
+    assert first_page.open_now(opened).notes == ("3 on 2026-06-17.",)
     quiet = replace(one, open_now=open_incidents(replace(snapshot, contracts=(table,))))
-    assert first_page.open_now(quiet).sentences == ("None on 2026-06-17.",)
+    assert first_page.open_now(quiet).notes == ("None on 2026-06-17.",)
 
 
 def test_intersections_are_a_heat_map_with_its_table() -> None:
@@ -174,7 +175,7 @@ def test_intersections_are_a_heat_map_with_its_table() -> None:
     found = numbers.gaps(replace(one, release=replace(one.release, contracts=(crossed,)))).tables
     chart = str(found[-1].chart)
     assert chart.count('class="hatch"') == 2, "one is hidden, one is in no table"
-    assert [[cell.text for cell in line] for line in found[-1].table.rows] == [
+    assert [[cell.text for cell in line] for line in found[-1].rows] == [
         ["x", "+20", "\N{EN DASH}"],
         ["y", "-10", "\N{EN DASH}"],
     ]
@@ -188,8 +189,8 @@ def test_every_chart_stands_in_a_table_and_says_in_words_what_it_shows(earlier: 
         weeks.append(revision(week, 1, row("w=a", 0.1)))
     one = report(row("w=a", 0.2), row("w=b", 0.01), history=tuple(weeks[::-1]))
     (made,) = first_page.slices(one).tables
-    drawn = [str(cell.chart) for line in made.table.rows for cell in line if cell.chart]
+    drawn = [str(cell.chart) for line in made.rows for cell in line if cell.chart]
     assert len(drawn) == 2
     assert all('role="img" aria-label="' in chart for chart in drawn)
-    assert "<svg" in as_html.render(one)
-    assert "<svg" not in as_markdown.render(one)
+    assert "<svg" in as_html(one)
+    assert "<svg" not in as_markdown(one)

@@ -52,7 +52,7 @@ def test_where_no_share_is_enough_the_narrowest_width_is_said() -> None:
     assert line.share is None
     assert line.audits is None
     (made,) = label_plans.labels(one).tables
-    said = [cell.text for row in made.table.rows for cell in row]
+    said = [cell.text for row in made.rows for cell in row]
     assert f"not enough: {100 * line.narrowest:g} points at best" in said
 
 
@@ -79,7 +79,7 @@ def test_hidden_slices_have_no_plan() -> None:
     one = report(*rows[:2], hidden("w=hidden"), full("w=coded"))
     assert {line.of.slice for line in label_budget(one)} == {"", rows[0].slice, rows[1].slice}
     none = label_plans.labels(report(hidden("w=a")))
-    assert (none.sentences, none.tables) == ((), ())
+    assert (none.notes, none.tables) == ((), ())
 
 
 def test_more_labels_find_smaller_gaps() -> None:

@@ -18,8 +18,9 @@ from monitor.core.contract import COMPLEMENT, State
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.release import Revision, decode, encode
 from monitor.core.publish.words import moment_text, percent, points
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json
+from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.document import document
+from monitor.reports.formats import as_html
 
 GOLDEN = Path(__file__).parents[2] / "data" / "weekly_2026-W23.json"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -91,13 +92,13 @@ def known(one: WeeklyReport) -> set[str]:
 def test_every_number_of_a_table_traces_to_the_json_file(name: str) -> None:
     one = report(name)
     numbers, checked = known(one), 0
-    for title, section in document(one).sections:
+    for section in document(one).sections:
         for part in section.tables:
-            for cells in part.table.rows:
+            for cells in part.rows:
                 for cell in cells:
                     found = NUMBER.findall(cell.text)
                     missing = [n for n in found if n not in numbers]
-                    assert not missing, (title, cell.text)
+                    assert not missing, (section.title, cell.text)
                     checked += len(found)
     assert checked > 400
 
@@ -105,10 +106,10 @@ def test_every_number_of_a_table_traces_to_the_json_file(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_section_has_numbers_or_a_sentence_why_not(name: str) -> None:
     one = report(name)
-    for title, section in document(one).sections:
-        rows = sum(len(part.table.rows) for part in section.tables)
-        assert rows or any(section.sentences), title
-    page = as_html.render(one)
+    for section in document(one).sections:
+        rows = sum(len(part.rows) for part in section.tables)
+        assert rows or any(section.notes), section.title
+    page = as_html(one)
     assert len(page.encode()) < MOST_BYTES
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 

@@ -18,11 +18,12 @@ from published_lesson import BOTH, full, hidden, lesson
 from monitor.core.publish.release import Release, Revision, Signature, encode
 from monitor.core.publish.snapshot import SliceRow
 from monitor.core.time import DAY, IsoWeek, to_datetime
-from monitor.drawing import __file__ as drawing
 from monitor.errors import SlicewatchError
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json, as_pdf
+from monitor.present import html
+from monitor.present.pdf_drawings import for_sheets
+from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.document import CANNOT_SAY, PAGE_ONE, document
-from monitor.reports.pdf_drawings import for_sheets
+from monitor.reports.formats import as_html, as_pdf
 
 WEEK = IsoWeek.named("2024-W40")
 
@@ -42,7 +43,7 @@ def report(*rows: SliceRow, synthetic: bool = True, by: str = "A. Person") -> We
 
 @pytest.fixture(scope="module")
 def opened() -> pypdf.PdfReader:
-    return pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH))))
+    return pypdf.PdfReader(io.BytesIO(as_pdf(report(*BOTH))))
 
 
 def flat(text: str) -> str:
@@ -71,7 +72,7 @@ def test_page_one_has_the_decision_and_page_two_what_it_cannot_say(
     assert "83 %" in pages[0]
     assert CANNOT_SAY in pages[1]
     assert "Annex" not in pages[0] + pages[1]
-    whole, titles = " ".join(pages), [title for title, _ in document(report(*BOTH)).sections]
+    whole, titles = " ".join(pages), [section.title for section in document(report(*BOTH)).sections]
     at = [whole.index(title) for title in titles]
     assert at == sorted(at)
     assert {page.mediabox.width > page.mediabox.height for page in opened.pages} == {True}
@@ -83,7 +84,7 @@ MOST_SHEETS, MOST_WORDS = 8, 3_000
 @pytest.mark.full
 def test_the_report_of_the_demo_is_short_and_page_one_holds_the_decision() -> None:
     one = demo_report()
-    pages = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(as_pdf.render(one))).pages]
+    pages = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(as_pdf(one))).pages]
     assert len(pages) <= MOST_SHEETS
     assert sum(len(page.split()) for page in pages) <= MOST_WORDS
     first = flat(pages[0])
@@ -106,7 +107,7 @@ def test_what_identifies_a_report_is_printed_in_it() -> None:
     """People sign what stands there."""
     facts = ReportFacts("slicewatch 1", settings_digest=32 * "5e")
     made = replace(report(*BOTH), facts=facts)
-    pages = pypdf.PdfReader(io.BytesIO(as_pdf.render(made))).pages
+    pages = pypdf.PdfReader(io.BytesIO(as_pdf(made))).pages
     whole = flat(" ".join(page.extract_text() for page in pages))
     told = json.loads(as_json.render(made))
     as_of = f"{to_datetime(told['release']['end'] + DAY):%Y-%m-%d %H:%M} UTC"
@@ -119,14 +120,14 @@ def test_what_identifies_a_report_is_printed_in_it() -> None:
 
 
 def test_of_people_there_is_no_banner() -> None:
-    found = pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH, synthetic=False))))
+    found = pypdf.PdfReader(io.BytesIO(as_pdf(report(*BOTH, synthetic=False))))
     assert "SYNTHETIC" not in "".join(page.extract_text() for page in found.pages)
 
 
 def test_equal_reports_have_equal_bytes_and_say_nothing_of_now() -> None:
-    made = as_pdf.render(report(full("channel=chat"), hidden("channel=email")))
-    assert made == as_pdf.render(report(full("channel=chat"), hidden("channel=email")))
-    assert made != as_pdf.render(report(full("channel=chat"), by="B"))
+    made = as_pdf(report(full("channel=chat"), hidden("channel=email")))
+    assert made == as_pdf(report(full("channel=chat"), hidden("channel=email")))
+    assert made != as_pdf(report(full("channel=chat"), by="B"))
     document = pypdf.PdfReader(io.BytesIO(made))
     assert "/CreationDate" not in (document.metadata or {})
 
@@ -147,14 +148,14 @@ def test_a_text_that_is_a_link_to_a_file_fetches_nothing(tmp_path: Path) -> None
     evil = f'<img src="file://{secret}"><link rel=stylesheet href="file://{secret}">'
     text = " ".join(
         page.extract_text()
-        for page in pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH, by=evil)))).pages
+        for page in pypdf.PdfReader(io.BytesIO(as_pdf(report(*BOTH, by=evil)))).pages
     )
     assert "<img" in flat(text), "it is text"
 
 
 def test_drawings_have_the_colours_of_print() -> None:
-    page = as_html.render(report(*BOTH))
-    style = (Path(drawing).parent / "style.css").read_text()
+    page = as_html(report(*BOTH))
+    style = html.style()
     drawn = for_sheets(page, style)
     parts = re.findall(r"<(?:rect|line|path|circle)\b[^>]*>", "".join(_drawings(drawn)))
     assert len(parts) > 5
@@ -181,7 +182,7 @@ def test_without_the_extra_it_says_what_to_install(
     for name in [one for one in sys.modules if one.split(".")[0] == "weasyprint"]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(SlicewatchError, match=r'pip install "slicewatch\[pdf\]".*libpango-1\.0-0'):
-        as_pdf.render(report(*BOTH))
+        as_pdf(report(*BOTH))
 
 
 def test_who_asks_for_no_pdf_does_not_load_what_makes_it() -> None:

@@ -38,18 +38,10 @@ from monitor.core.publish.snapshot import (
     SliceRow,
 )
 from monitor.core.time import DAY, IsoWeek
-from monitor.reports import (
-    AttributeFacts,
-    ReportFacts,
-    UseCaseFacts,
-    WeeklyReport,
-    as_csv,
-    as_html,
-    as_json,
-    as_markdown,
-)
+from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts, WeeklyReport, as_json
 from monitor.reports.decision import Finding, Word, decide
 from monitor.reports.document import ANNEX, CANNOT_SAY, PAGE_ONE, document
+from monitor.reports.formats import as_csv, as_html, as_markdown
 from monitor.reports.frames import COLUMNS, weekly
 
 WEEK = IsoWeek.named("2024-W40")
@@ -108,11 +100,11 @@ def report(made: Release, number: int = 1, before: Release | None = None) -> Wee
 
 def texts(one: WeeklyReport) -> dict[str, str]:
     made = {
-        "html": as_html.render(one),
-        "md": as_markdown.render(one),
+        "html": as_html(one),
+        "md": as_markdown(one),
         "json": as_json.render(one).decode(),
     }
-    return made | {f"{name}.csv": text for name, text in as_csv.render(one.release).items()}
+    return made | {f"{name}.csv": text for name, text in as_csv(one.release).items()}
 
 
 RELEASES = {
@@ -127,16 +119,16 @@ RELEASES = {
 @pytest.mark.parametrize("before", [None, "everything", "hidden"])
 def test_every_section_is_there_or_named_as_empty(name: str, before: str | None) -> None:
     one = report(RELEASES[name], before=RELEASES[before] if before else None)
-    page, text = as_html.render(one), as_markdown.render(one)
-    found = dict(document(one).sections)
+    page, text = as_html(one), as_markdown(one)
+    found = {section.title: section for section in document(one).sections}
     assert list(found)[: len(PAGE_ONE) + 1] == [*(title for title, _ in PAGE_ONE), CANNOT_SAY]
     for title, section in found.items():
-        rows = sum(len(part.table.rows) for part in section.tables)
-        assert rows or any(len(s.split()) > 2 for s in section.sentences), title
+        rows = sum(len(part.rows) for part in section.tables)
+        assert rows or any(len(s.split()) > 2 for s in section.notes), title
         assert f">{html.escape(title)}</h2>" in page
         assert f"\n## {title}\n" in text
     for title, _ in ANNEX:
-        left_out = title.lower() in found[CANNOT_SAY].sentences[-1]
+        left_out = title.lower() in found[CANNOT_SAY].notes[-1]
         assert left_out != (f"Annex: {title}" in found), title
 
 
@@ -146,14 +138,15 @@ def test_a_group_by_without_a_table_of_the_week_is_named() -> None:
     (window,) = table.windows
     waiting = replace(window.groups[0], rows=(), decisions=None, labelled=None)
     one = replace(table, windows=(replace(window, groups=(waiting,)),))
-    text = as_markdown.render(report(replace(made, contracts=(one,))))
+    text = as_markdown(report(replace(made, contracts=(one,))))
     assert "No table by channel is published yet." in text
 
 
 def test_the_agreement_of_two_reviewers_has_its_interval() -> None:
     rows = [replace(BOTH[0], agreement=ShownAgreement(0.83, None, 0.65, 0.96)), *BOTH[1:]]
-    found = dict(document(report(release(*rows))).sections)["Annex: Rates"]
-    cells = [cell.text for row in found.tables[0].table.rows for cell in row]
+    sections = document(report(release(*rows))).sections
+    (found,) = (section for section in sections if section.title == "Annex: Rates")
+    cells = [cell.text for row in found.tables[0].rows for cell in row]
     assert "0.83 (0.65 to 0.96)" in cells
 
 
@@ -192,23 +185,23 @@ def numbered(name: str, first: int) -> SliceRow:
 def test_hidden_cells_have_no_number_in_any_format() -> None:
     made = release(numbered("channel=chat", 10), hidden("channel=email"))
     one = report(made)
-    for row in csv.DictReader(io.StringIO(as_csv.render(made)["rates"])):
+    for row in csv.DictReader(io.StringIO(as_csv(made)["rates"])):
         if row["slice"] == "channel=email":
             numbers = ("value", "lower", "upper", "at_least", "at_most", "support")
             assert row["state"] == "suppressed"
             assert [row[name] for name in (*numbers, "completeness", "as_labelled")] == [""] * 8
-    for row in csv.DictReader(io.StringIO(as_csv.render(made)["gaps"])):
+    for row in csv.DictReader(io.StringIO(as_csv(made)["gaps"])):
         if row["slice"] == "channel=email":
             assert [row[n] for n in ("value", "lower", "upper", "ratio", "verdict")] == [""] * 5
-    for title, section in document(one).sections:
-        for cells in (cells for part in section.tables for cells in part.table.rows):
+    for section in document(one).sections:
+        for cells in (cells for part in section.tables for cells in part.rows):
             if cells[0].text == "channel=email":
                 said = "".join(c.text for c in cells[1:] if "gap" not in c.text)
-                assert not re.search(r"\d", said), (title, said)
+                assert not re.search(r"\d", said), (section.title, said)
                 drawn = "".join(str(c.chart) for c in cells if c.chart)
                 assert "range" not in drawn
-                assert ("hidden" in drawn) == (title == PAGE_ONE[0][0])
-    annex = as_markdown.render(one).partition("## Annex: Rates")[2]
+                assert ("hidden" in drawn) == (section.title == PAGE_ONE[0][0])
+    annex = as_markdown(one).partition("## Annex: Rates")[2]
     line = next(x for x in annex.splitlines() if x.startswith("| channel=email"))
     assert "%" not in line
 
@@ -219,7 +212,7 @@ def test_figures_are_those_of_the_release() -> None:
     assert [row["value"], row["lower"], row["upper"], row["support"]] == [0.10, 0.11, 0.12, 1013]
     (gap,) = chat_tpr(frames["gaps"])
     assert [gap["value"], gap["lower"], gap["upper"], gap["max_gap"]] == [0.14, 0.15, 0.16, 0.1]
-    text = as_markdown.render(report(release(numbered("channel=chat", 10))))
+    text = as_markdown(report(release(numbered("channel=chat", 10))))
     assert "| channel=chat | 10 % (11 to 12 %), 1,013+ |" in text
     assert "| channel=chat | tpr | 10 % | 24 %, all others | +14 \\[+15 to +16\\] |" in text
 
@@ -249,12 +242,12 @@ def test_equal_inputs_give_equal_bytes() -> None:
 
 def test_texts_of_the_settings_are_escaped_and_no_formula() -> None:
     one = report(release(full("channel==cmd")))
-    page = as_html.render(one)
+    page = as_html(one)
     assert "<b>help</b>" not in page
     assert "&lt;b&gt;help&lt;/b&gt;" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
-    lines = as_csv.render(release(SliceRow("=1+1", dict.fromkeys(Metric, State.SUPPRESSED))))
+    lines = as_csv(release(SliceRow("=1+1", dict.fromkeys(Metric, State.SUPPRESSED))))
     assert "'=1+1" in lines["rates"]
 
 
@@ -284,7 +277,7 @@ def test_a_broken_limit_blocks_and_what_is_not_measured_is_undecided(state: Stat
     word = Word.APPROVED if state is State.WITHIN_CONTRACT else word
     assert decide(made).word is word
     assert decide(made).sentence
-    page = as_html.render(report(made))
+    page = as_html(report(made))
     tone = {Word.APPROVED: "good", Word.BLOCKED: "bad", Word.UNDECIDED: "unsure"}[word]
     assert f'<strong class="badge {tone}">{word}</strong> {html.escape(decide(made).sentence)}' in (
         page
@@ -328,7 +321,7 @@ def test_a_signature_of_other_bytes_is_shown_as_such() -> None:
     made = report(RELEASES["everything"], 2)
     mine = Signature(WEEK.name, 1, 2, made.revision.digest, WEEK.end, "A. Person", "yes")
     other = Signature(WEEK.name, 2, 1, "0" * 64, WEEK.end, "B. Person", "")
-    text = as_markdown.render(replace(made, signatures=(mine, other)))
+    text = as_markdown(replace(made, signatures=(mine, other)))
     lines = {line.split(" | ")[0]: line for line in text.splitlines() if "Person |" in line}
     assert "this revision" in lines["| A. Person"]
     assert "NOT" not in lines["| A. Person"]

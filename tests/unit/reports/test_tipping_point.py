@@ -145,4 +145,4 @@ def test_the_section_says_them() -> None:
     one = report_of(released([made], made), facts_of(Coding(())))
     (first, _) = tipping_points(one)
     (found,) = label_plans.labels(one).tables
-    assert found.table.rows[0][3].text == f"{100 * (first.worst_case or 0):.1f} %"
+    assert found.rows[0][3].text == f"{100 * (first.worst_case or 0):.1f} %"

@@ -48,7 +48,7 @@ def test_a_threshold_inside_a_band_without_labels_is_not_identified() -> None:
     assert inside.selection is not None
     assert found[0.9, 1.0].tpr is not None
     section = thresholds.what_if(report(row))
-    said = [[cell.text for cell in line] for line in section.tables[0].table.rows]
+    said = [[cell.text for cell in line] for line in section.tables[0].rows]
     assert {line[1] for line in said} == {"0.70", "0.90"}, "the JSON file has the rest"
 
 
@@ -85,7 +85,7 @@ def test_numbers_that_contradict_each_other_change_nobody_elses() -> None:
 def test_hidden_slices_have_no_line(present: float | None) -> None:
     one = report(rows()[0], hidden("w=x"), present_threshold=present)
     assert {x.of.slice for x in what_if(one)} == {"", "w=0"}
-    said = " ".join(thresholds.what_if(one).sentences)
+    said = " ".join(thresholds.what_if(one).notes)
     assert ("0.70 on now" in said) == (present is not None)
     nothing = thresholds.what_if(report(hidden("w=x")))
     assert nothing.tables == ()

@@ -17,8 +17,10 @@ from monitor.audit.audit_report import (
     AuditReport,
     LimitsLine,
 )
-from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.audit.render import as_json, junit
+from monitor.audit.render.document import document
 from monitor.core.contract import Metric, Role, Verdict
+from monitor.present import html, markdown, terminal
 
 Render = Callable[[AuditReport], str]
 
@@ -26,15 +28,15 @@ Render = Callable[[AuditReport], str]
 def as_text(report: AuditReport) -> str:
     """What a pipe gets."""
     out = StringIO()
-    Console(file=out, width=110).print(terminal.render(report))
+    Console(file=out, width=160).print(terminal.printed(document(report)))
     return out.getvalue()
 
 
 OUTPUTS: dict[str, Render] = {
     "terminal": as_text,
     "json": as_json.render,
-    "html": html.render,
-    "markdown": markdown.render,
+    "html": lambda report: html.page(document(report)),
+    "markdown": lambda report: markdown.short(document(report)),
     "junit": junit.render,
 }
 REPORTS = {

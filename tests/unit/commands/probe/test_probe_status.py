@@ -111,7 +111,7 @@ def test_all_of_them_are_in_the_json(pipeline: Pipeline) -> None:
     keep(pipeline, range(70))
     printed = status(pipeline).output
     assert printed.count("judge_score") == MOST_LINES
-    assert "and 20 more: --json has all of them" in printed
+    assert "The first 50 rows; 20 more are in --json." in printed
     found = json.loads(status(pipeline, "--json").output)
     (one,) = found["sets"]
     assert A_CASE in found["note"]

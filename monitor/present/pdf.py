@@ -1,7 +1,7 @@
-"""PDF form of the report: the HTML page on numbered sheets, with the week and any banner on each.
+"""An HTML page as PDF, on numbered sheets, with a footer and any banner on each.
 
 WeasyPrint lays it out (the extra ``pdf``). It fetches nothing and writes no time: with the same
-versions of WeasyPrint, its libraries and the fonts, equal reports have equal bytes.
+versions of WeasyPrint, its libraries and the fonts, equal pages have equal bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from importlib import resources
 
 from monitor.errors import SlicewatchError
-from monitor.reports import as_html
-from monitor.reports.pdf_drawings import for_sheets
-from monitor.reports.weekly_report import WeeklyReport
+from monitor.present.pdf_drawings import for_sheets
 
 _SHEETS = "pdf.css"
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
@@ -28,8 +26,14 @@ _MISSING = (
 )
 
 
-def render(report: WeeklyReport) -> bytes:
-    """Return the report as PDF bytes.
+def sheets(page: str, footer: str, *, synthetic: bool, seconds: int) -> bytes:
+    """Return an HTML page as PDF bytes.
+
+    Args:
+        page: HTML.
+        footer: text at the bottom of each sheet.
+        synthetic: whether each sheet says that it is about declared test conditions.
+        seconds: Unix time of the content, which the PDF has as its date.
 
     Raises:
         SlicewatchError: WeasyPrint or a library that it needs is not installed.
@@ -40,24 +44,22 @@ def render(report: WeeklyReport) -> bytes:
     except (ImportError, OSError):  # OSError: a system library is missing
         raise SlicewatchError(_MISSING) from None
     fetcher = URLFetcher(allowed_protocols=())
-    page = as_html.render(report)
     page = for_sheets(page, "".join(_STYLE.findall(page)))
-    sheets = weasyprint.CSS(string=_sheet_css(report), url_fetcher=fetcher)
-    with _fixed_time(report.revision.as_of // 1_000_000):
+    css = weasyprint.CSS(string=_sheet_css(footer, synthetic=synthetic), url_fetcher=fetcher)
+    with _fixed_time(seconds):
         pdf: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
-            stylesheets=[sheets],
+            stylesheets=[css],
             pdf_identifier=hashlib.sha256(page.encode()).digest()[:16],
             pdf_tags=True,
         )
     return pdf
 
 
-def _sheet_css(report: WeeklyReport) -> str:
-    """Return the CSS of printed sheets, with a footer that names week and revision."""
+def _sheet_css(footer: str, *, synthetic: bool) -> str:
+    """Return the CSS of printed sheets, with a text at their bottom."""
     style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
-    footer = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
     style += f'@page {{ @bottom-left {{ content: "{footer}"; }} }}'
-    return style + (_SYNTHETIC if report.synthetic else "")
+    return style + (_SYNTHETIC if synthetic else "")
 
 
 @contextmanager

@@ -19,9 +19,10 @@ from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
-from monitor.core.publish.words import bounds, gap_text, percent, points, rate_text
-from monitor.drawing import svg
-from monitor.drawing.svg import Axis
+from monitor.core.publish.words import bounded_rate_text, distance, gap_text, percent, points
+from monitor.present import svg
+from monitor.present.document import Tone
+from monitor.present.svg import Axis
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
 SPARK_WIDTH, SPARK_HEIGHT = 120, 28
@@ -33,13 +34,6 @@ _TICKS = 6
 _DAY = 86_400
 _ACROSS = (_LEFT, WIDTH - _RIGHT)
 _STRIP, _MIDDLE = (3, STRIP_HEIGHT - 3), STRIP_HEIGHT / 2
-
-
-TERMINAL_STYLES = {
-    **{"bad": "bold red", "good": "green", "unsure": "yellow", "old": "cyan"},
-    **{"plain": "", "grey": "dim", "hidden": "dim"},
-}
-"""Style of the terminal for each of these classes."""
 
 
 class Band(Protocol):
@@ -84,7 +78,7 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
     if gap is None or gap.lower is None or gap.upper is None:
         return Markup("")
     x = Axis(-scale, scale, 0, STRIP_WIDTH)
-    allowed = "" if cell.max_gap is None else f"; limit {points(cell.max_gap).lstrip('+')} points"
+    allowed = "" if cell.max_gap is None else f"; limit {distance(cell.max_gap)} points"
     parts = [
         *_allowed_gap(cell.max_gap, x),
         svg.line("zero", (x(0), x(0)), (1, STRIP_HEIGHT - 1)),
@@ -137,7 +131,7 @@ def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
 
 def _state_mark(x: float, state: State) -> str:
     """Return an SVG circle at ``x``; a diamond for states beyond the limit, not only a colour."""
-    if state.row.tone == "bad":
+    if state.row.tone == Tone.BAD:
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
 
@@ -303,7 +297,7 @@ def calibration(bands: Sequence[Band]) -> Markup:
 def _rate_in_words(band: Band) -> str:
     if band.rate is None:
         return "too few labels"
-    return f"{rate_text(band.rate)} ({bounds(band.rate.lower, band.rate.upper)})"
+    return bounded_rate_text(band.rate)
 
 
 def _calibration_mark(band: Band, middle: float, step: float, y: Axis) -> Iterator[str]:

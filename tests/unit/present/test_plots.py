@@ -12,7 +12,7 @@ from markupsafe import Markup
 from monitor.core.contract import Metric, State
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownGap, ShownRate
-from monitor.drawing import plots
+from monitor.present import plots
 
 RATE = ShownRate(0.83, 0.79, 0.87, 120)
 CELL = Cell(

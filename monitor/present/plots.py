@@ -13,7 +13,7 @@ from markupsafe import Markup
 from monitor.core.contract import State
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.words import gap_text, points
-from monitor.drawing import svg
+from monitor.present import svg
 
 WIDTH = 640
 _NAME, _HEAD = 230, 24

@@ -13,7 +13,7 @@ from monitor.core.contract import Metric, State
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownGap, ShownRate
-from monitor.drawing import charts
+from monitor.present import charts
 from monitor.web.contents import BandContent
 
 RATE = ShownRate(0.83, 0.79, 0.87, 120)

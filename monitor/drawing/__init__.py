@@ -1,3 +1,0 @@
-"""Drawing of pages and reports: SVG, charts, tables, their style, CSV."""
-
-__all__ = ["charts", "csv_text", "markdown", "plots", "tables", "templates"]
