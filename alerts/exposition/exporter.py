@@ -14,8 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family
+from alerts.exposition.catalogue import OF_DECISIONS, OPERATIONS, Family
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.publish.snapshot import Snapshot
@@ -87,10 +86,8 @@ class Exporter:
         self._started = started
         self._renderer = Renderer(max_series)
         self._snapshot: Snapshot | None = None
-        self._of_decisions = _SelectedMetrics(metrics.registry, catalogue.OF_DECISIONS)
-        self._operations = _SelectedMetrics(
-            metrics.registry, catalogue.OPERATIONS, prefix="process_"
-        )
+        self._of_decisions = _SelectedMetrics(metrics.registry, OF_DECISIONS)
+        self._operations = _SelectedMetrics(metrics.registry, OPERATIONS, prefix="process_")
         # Page and monotonic time of the evaluation behind it, replaced as one value.
         self._current: tuple[Page, float] | None = None
 
@@ -129,7 +126,7 @@ class Exporter:
     def _page_to_show(self) -> Page:
         """Return the page to show now, and record in the metrics whether it is withheld."""
         page = self._fresh()
-        self.metrics.set_withheld(page is EMPTY)
+        self.metrics.show_process("exposition_withheld", page is EMPTY)
         return page
 
     def _fresh(self) -> Page:

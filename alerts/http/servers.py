@@ -88,7 +88,7 @@ class Servers:
             if operations
             else None
         )
-        exporter.metrics.set_insecure(fairness.exposed)
+        exporter.metrics.show_process("server_insecure", fairness.exposed)
 
     @property
     def port(self) -> int:

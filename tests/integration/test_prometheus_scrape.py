@@ -108,7 +108,8 @@ def exporter() -> Exporter:
     metrics.set_shard(Shard("decisions", 0), Tallies(messages=20, events=20, counted=20), 0, 0.0)
     metrics.set_consumer_state("caught_up")
     metrics.observe_label_delays([100.0, 1e6] * 50)
-    metrics.evaluated(RealClock().now(), 0.1)
+    metrics.show_process("evaluation_timestamp_seconds", RealClock().now() / 1e6)
+    metrics.show_process("evaluation_duration_seconds", 0.1)
     made = Exporter(metrics, max_series=10_000, clock=RealClock())
     made.publish(shown())
     return made

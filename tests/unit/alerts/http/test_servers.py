@@ -121,7 +121,8 @@ def test_one_port_serves_everything(start: Start) -> None:
     _, body = fetch(servers.port, Authorization="Bearer first")
 
     assert servers.operations_port is None
-    assert stems(catalogue.STATE, catalogue.UNKNOWN_VALUES, catalogue.CONSUMER_STATE) < names(body)
+    shown = ("slice_state", "attribute_values_unknown", "consumer_state")
+    assert {f"slicewatch_{name}" for name in shown} < names(body)
     assert "process_start_time_seconds" in names(body)
 
 
