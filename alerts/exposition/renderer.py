@@ -89,8 +89,8 @@ EMPTY = Page()
 """Page while the slice metrics are withheld."""
 
 
-def gzipped(page: Page, tail: bytes) -> bytes:
-    """Return page and tail as one gzip member, reusing the page's compressed form.
+def gzipped(page: Page, tail: bytes) -> tuple[bytes, ...]:
+    """Return page and tail as parts of one gzip member, which share the page's compressed form.
 
     Some clients read only the first member.
     """
@@ -98,7 +98,7 @@ def gzipped(page: Page, tail: bytes) -> bytes:
     last = packer.compress(tail) + packer.flush()
     size = (page.size + len(tail)) & 0xFFFFFFFF
     checks = struct.pack("<LL", zlib.crc32(tail, page.crc), size)
-    return b"".join((_GZIP_HEAD, page.deflated, last, checks))
+    return (_GZIP_HEAD, page.deflated, last, checks)
 
 
 _Families = Mapping[Family, Sequence[Piece]]

@@ -23,7 +23,16 @@ from alerts.http.connection import CERTIFICATE, MAX_HEAD
 from alerts.http.forms import check_origin, read_fields
 from alerts.http.guard import Admission, Guard
 from alerts.http.hosts import check_host
-from alerts.http.responses import AnswerTurns, View, in_pieces, refusal_of, safely, status_only
+from alerts.http.responses import (
+    AnswerTurns,
+    SharedResponse,
+    View,
+    answer_on_thread,
+    in_pieces,
+    refusal_of,
+    safely,
+    status_only,
+)
 from alerts.http.views import HealthEndpoints, header
 from monitor.settings.sections import ANYBODY
 
@@ -124,10 +133,14 @@ class Guarded:
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
-                respond = partial(self._turns.answer, self._view, request)
-                await answer(await safely(self._path, respond))
+                respond = partial(answer_on_thread, self._view, request)
+                response = await safely(self._path, respond)
+                if is_held := not isinstance(response, SharedResponse):
+                    await answer(response)
             finally:
                 self._turns.give_back()
+            if not is_held:  # slow scrapers must not keep the turns of others
+                await answer(response)
 
     async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
         """Set reader and form in the request's state; return an answer if refused, else None."""

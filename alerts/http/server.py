@@ -15,11 +15,14 @@ from starlette.types import ASGIApp
 
 from alerts.http.acceptor import Acceptor
 from alerts.http.config import HttpConfig, tls_context
-from alerts.http.connection import MAX_HEAD, Connection, Phase
+from alerts.http.connection import MAX_HEAD, Connection, Patience
 from alerts.http.responses import AnswerTurns
 from monitor.errors import SlicewatchError
 
-_BACKLOG = 1024  # connections that the system holds until they are accepted
+_BACKLOG = 4096  # connections that the system holds until they are accepted, most by default
+DEADLINES = Patience(request=90.0, answer=10.0)
+"""Most patience with any client: a request may take longer than any usual scrape interval."""
+_WHILE_TURNS_ARE_WANTED = Patience(request=math.inf, answer=1.0)
 _HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 _log = logging.getLogger(__name__)
@@ -96,14 +99,14 @@ class _Uvicorn(uvicorn.Server):
         tick: Callable[[], None] | None,
     ) -> None:
         super().__init__(_settings(config, app))
-        self._times = config.timeouts
+        self._slots = config.slots
         self._turns = turns
         self._tick = tick
         self._acceptor = Acceptor(config, tls, self._connection)
         self._opened: asyncio.Task[None] | None = None
 
     def _connection(self, gone: Callable[[Connection], None]) -> Connection:
-        return Connection(self.config, self.server_state, self._times, gone)
+        return Connection(self.config, self.server_state, gone)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections on the given sockets."""
@@ -112,13 +115,13 @@ class _Uvicorn(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """End overdue and evict slow clients; return True to stop the server. Run every 0.1 s."""
+        """End clients that are too slow; return True to stop the server. Run every 0.1 s."""
         if self._opened and self._opened.done():
             self._opened.result()  # raises: a port that accepts nobody must not look alive
-        self._acceptor.end_overdue()
+        self._acceptor.evict(DEADLINES, most=self._slots)
         # A client that does not take its answer loses its turn to a waiting one.
         if any(turns.wanted for turns in self._turns):
-            self._acceptor.evict(Phase.WRITING)
+            self._acceptor.evict(_WHILE_TURNS_ARE_WANTED, most=1)
         if self._tick:
             self._tick()
         return await super().on_tick(counter)
@@ -131,8 +134,6 @@ class _Uvicorn(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         await self._acceptor.close()
-        for turns in self._turns:
-            turns.close()
 
 
 def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
@@ -144,7 +145,7 @@ def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         interface="asgi3",
         h11_max_incomplete_event_size=MAX_HEAD,
-        timeout_keep_alive=math.ceil(config.timeouts.idle),
+        timeout_keep_alive=math.ceil(DEADLINES.request),
         headers=_HEADERS,
         server_header=False,
         proxy_headers=False,

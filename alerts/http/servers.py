@@ -141,7 +141,7 @@ def _server(
         responders=config.responders,
         producers=config.producers,
     )
-    local, seconds = is_loopback(config.host), config.timeouts.head
+    local, seconds = is_loopback(config.host), config.timeouts.body
     access = Access(guard, log, config.origins, local, seconds)
     sizes = config.answers, config.pages, config.batches
     turns = [AnswerTurns(size, config.timeouts.turn) for size in sizes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -41,8 +41,8 @@ class JudgeMetrics(Collector):
         }
         yield from (metric_of(FAMILIES[name], values) for name, values in samples.items())
 
-    def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return bytes and MIME type of all metrics, gzipped if asked."""
+    def body(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
+        """Return parts and MIME type of all metrics, gzipped if asked."""
         return metrics_body(self._registry, accept, gzip)
 
     def ready(self) -> tuple[bool, str]:

@@ -133,7 +133,10 @@ def server(exporter: Exporter, certificates: Certificates) -> Iterator[Servers]:
 def test_promtool_finds_nothing_to_say(exporter: Exporter) -> None:
     page, _ = exporter.body("", gzip=False)
     done = subprocess.run(
-        [binary("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
+        [binary("promtool"), "check", "metrics"],
+        input=b"".join(page),
+        capture_output=True,
+        check=False,
     )
 
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")

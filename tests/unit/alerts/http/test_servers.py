@@ -310,7 +310,7 @@ def test_without_credentials_readers_are_anonymous_and_stopping_tells_the_rest(
 def test_a_view_that_fails_is_logged_as_it_was_answered(
     start: Start, exporter: Exporter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(accept: str, gzip: bool) -> tuple[bytes, str]:
+    def fail(accept: str, gzip: bool) -> tuple[list[bytes], str]:
         raise RuntimeError
 
     exporter.fairness = fail  # type: ignore[method-assign]
