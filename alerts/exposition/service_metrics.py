@@ -155,11 +155,9 @@ class ServiceMetrics:
         self._decisions_topic = decisions_topic
         self._bands = Precision(k, exact=k == 1)
         self._steps = Steps(1 if k == 1 else SHOWN_STEP)
-        self._flushes = 0
         self._limits = ReachedLimits(monotonic)
         self._turned_away = 0
-        self._unsigned = self._below = 0
-        self._fields: Counter[Labels] = Counter()
+        self._totals: Counter[Labels] = Counter()  # by name and labels
         for name in _FROM_ZERO:
             self._set(name, 0.0)
         self._set("build_info", 1.0, program_version())
@@ -239,8 +237,7 @@ class ServiceMetrics:
     def flushed(self, seconds: float) -> None:
         """Count a committed flush, and record its duration to a tenth of a second."""
         with self._lock:
-            self._flushes += 1
-            self._set("flushes_total", self._steps.down(self._flushes))
+            self._count("flushes_total", 1)
             # A flush of a quiet stream is one event, which the exact duration would reveal.
             self._set("flush_duration_seconds", round(seconds, 1))
 
@@ -316,8 +313,7 @@ class ServiceMetrics:
             undeclared: signed decisions of no declared set, pair or variant.
         """
         with self._lock:
-            self._unsigned += unsigned
-            self._set("probes_unsigned_total", self._steps.up(self._unsigned))
+            self._count("probes_unsigned_total", unsigned, up=True)
             self._add("probes_undeclared_total", undeclared)
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
@@ -333,9 +329,7 @@ class ServiceMetrics:
         """
         with self._lock:
             for name, number in counts.items():
-                self._fields[event, name] += number
-                shown = self._steps.down(self._fields[event, name])
-                self._set("unknown_fields_total", shown, event, name)
+                self._count("unknown_fields_total", number, event, name)
 
     def add_below_threshold(self, count: int) -> None:
         """Add to the number of decisions served below their threshold, shown in whole hundreds.
@@ -343,8 +337,7 @@ class ServiceMetrics:
         The exact number would reveal the route of the decision just read.
         """
         with self._lock:
-            self._below += count
-            self._set("auto_serve_below_threshold_total", self._steps.down(self._below))
+            self._count("auto_serve_below_threshold_total", count)
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """Record the numbers of distinct unlisted values and of version tuples turned away.
@@ -493,6 +486,12 @@ class ServiceMetrics:
             samples.pop(labels, None)
         else:
             samples[labels] = float(value)
+
+    def _count(self, name: str, number: int, *labels: str, up: bool = False) -> None:
+        """Add to a total that is shown in whole steps, rounded down or up."""
+        self._totals[name, *labels] += number
+        total = self._totals[name, *labels]
+        self._set(name, self._steps.up(total) if up else self._steps.down(total), *labels)
 
     def _add(self, name: str, amount: float, *labels: str) -> None:
         samples = self._values.setdefault(name, {})

@@ -201,25 +201,26 @@ class Received(Guarded):
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """Views of a port for admitted readers, by path; they run on threads.
+class PortViews:
+    """Views of a port for admitted clients, by path; they run on threads.
 
     Attributes:
+        read: views for people and programs.
+        forms: views for responders. The request's state has ``reader``, ``responds`` and
+            ``fields``.
+        events: views for producers. The request's state has ``body`` and ``kind``.
         scraped: views for scrapers, with turns of their own: no page delays a scrape.
-        pages: views for people and programs.
-        forms: forms of readers who may act.
-        events: batches of events of producers.
     """
 
-    scraped: Mapping[str, View]
-    pages: Mapping[str, View] = field(default_factory=dict)
+    read: Mapping[str, View] = field(default_factory=dict)
     forms: Mapping[str, View] = field(default_factory=dict)
     events: Mapping[str, View] = field(default_factory=dict)
+    scraped: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Return the paths of views that are read, without forms and events."""
-        return (*self.scraped, *self.pages)
+        return (*self.scraped, *self.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 
 def make_app(
-    views: Views,
+    views: PortViews,
     probes: HealthEndpoints,
     access: Access,
     turns: PortTurns,
@@ -262,7 +263,7 @@ def make_app(
     ]
     index = "\n".join(["slicewatch", *listed_paths, ""])
     open_views: dict[str, View] = {**health}
-    if "/" not in views.pages:
+    if "/" not in views.read:
         open_views["/"] = lambda _: PlainTextResponse(index)
 
     def guarded(path: str, view: View, answer_turns: AnswerTurns, *, form: bool = False) -> Route:
@@ -273,7 +274,7 @@ def make_app(
         routes=[
             *(Route(path, Open(path, view), methods=_METHODS) for path, view in open_views.items()),
             *(guarded(path, view, turns.scraped) for path, view in views.scraped.items()),
-            *(guarded(path, view, turns.pages) for path, view in views.pages.items()),
+            *(guarded(path, view, turns.pages) for path, view in views.read.items()),
             *(guarded(path, view, turns.pages, form=True) for path, view in views.forms.items()),
             *(
                 Route(path, Received(path, view, access, turns.events), methods=("POST",))
