@@ -176,7 +176,7 @@ class _SnapshotSamples(Samples):
         """Add the samples of a contract: limits, faults of labels, incidents and windows."""
         name = table.contract
         identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
-        self.put("contract_info", 1, name, *identity, table.primary.value)
+        self.put("contract_info", 1, name, *identity, table.primary)
         for limit_name, limits in (
             ("contract_max_gap_ratio", table.max_gaps),
             ("contract_min_relative_rate_ratio", table.min_ratios),
@@ -185,40 +185,21 @@ class _SnapshotSamples(Samples):
             ("contract_min_support", table.min_supports),
         ):
             self.put_by_metric(limit_name, limits, name)
-        for own_limit in table.own_limits:
-            labels = (
-                name,
-                own_limit.metric.value,
-                own_limit.group_by,
-                own_limit.slice,
-                own_limit.kind.value,
-            )
-            self.put("contract_own_limit_ratio", own_limit.value, *labels)
+        for limit in table.own_limits:
+            labels = (limit.metric, limit.group_by, limit.slice, limit.kind)
+            self.put("contract_own_limit_ratio", limit.value, name, *labels)
         self.put("contract_review_due_timestamp_seconds", _seconds(table.review_due), name)
         self.put("contract_max_age_seconds", _seconds(table.max_age), name)
         for request in table.requests_at_fault:
-            stratum = (
-                name,
-                request.route.name.lower(),
-                f"{request.audit_rate:g}",
-                request.fault.value,
-            )
-            self.put("label_request_faults", request.count, *stratum)
-            self.put("label_request_fault_timestamp_seconds", _seconds(request.latest), *stratum)
+            stratum = (request.route.name.lower(), f"{request.audit_rate:g}", request.fault)
+            at = _seconds(request.latest)
+            self.put("label_request_faults", request.count, name, *stratum)
+            self.put("label_request_fault_timestamp_seconds", at, name, *stratum)
         for fault in table.labels_at_fault:
-            fault_labels = (
-                fault.group_by,
-                fault.slice,
-                fault.route.name.lower(),
-                fault.fault.value,
-            )
-            self.put(
-                "labels_at_fault_since_timestamp_seconds",
-                _seconds(fault.since),
-                name,
-                *fault_labels,
-            )
-            self.put("labels_at_fault_ratio", fault.share, name, *fault_labels)
+            place = (fault.group_by, fault.slice, fault.route.name.lower(), fault.fault)
+            at = _seconds(fault.since)
+            self.put("labels_at_fault_since_timestamp_seconds", at, name, *place)
+            self.put("labels_at_fault_ratio", fault.share, name, *place)
         for incident in table.incidents:
             self._add_incident(table, incident)
         for window in table.windows:
@@ -233,7 +214,7 @@ class _SnapshotSamples(Samples):
         for group in window.groups:
             self._add_periods((contract, group.group_by, name), group)
             for spread in group.spreads:
-                labels = (contract, spread.metric.value, group.group_by, name)
+                labels = (contract, spread.metric, group.group_by, name)
                 self.put("group_spread_ratio", spread.difference, *labels)
 
     def _add_periods(self, labels: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
@@ -244,26 +225,19 @@ class _SnapshotSamples(Samples):
 
     def _add_incident(self, table: ContractTable, incident: ShownIncident) -> None:
         """Add the samples of an incident: if it pages, its facts, value, limit and times."""
-        labels = (table.contract, incident.metric.value, str(incident.id))
+        labels = (table.contract, incident.metric, str(incident.id))
         accepted = incident.accepted_until is not None
         facts = IncidentFacts.from_incident(table, incident)
         if incident.kind is IncidentKind.BREACH:
-            self.put("page", not accepted, *labels, incident.severity.value)
+            self.put("page", not accepted, *labels, incident.severity)
         else:
             self.put("ticket", not accepted, *labels)
+        state = "accepted" if accepted else "acknowledged" if incident.acknowledged else "open"
         info = (
-            incident.kind.value,
-            incident.severity.value,
-            "accepted" if accepted else "acknowledged" if incident.acknowledged else "open",
-            incident.group_by,
-            incident.slice,
-            incident.share.value if incident.share else "",
-            incident.stage.stage.value if incident.stage else "",
-            incident.sampling,
-            str(incident.snapshot),
-            incident.behind.value if incident.behind else "",
-            facts.window_says.value,
-            facts.versions,
+            *(incident.kind, incident.severity, state, incident.group_by, incident.slice),
+            *(incident.share or "", incident.stage.stage if incident.stage else ""),
+            *(incident.sampling, str(incident.snapshot), incident.behind or ""),
+            *(facts.window_says, facts.versions),
         )
         self.put("incident_info", 1, *labels, *info)
         if incident.latest is not None:
@@ -274,9 +248,7 @@ class _SnapshotSamples(Samples):
             self.put("incident_rate_ratio", side_rate.rate, *labels, *side)
         self.put("incident_relative_rate_ratio", facts.relative, *labels)
         if incident.limit is not None:
-            self.put(
-                "incident_limit_ratio", incident.limit.value, *labels, incident.limit.kind.value
-            )
+            self.put("incident_limit_ratio", incident.limit.value, *labels, incident.limit.kind)
         self.put("incident_window_end_timestamp_seconds", _seconds(facts.window_end), *labels)
         self.put("incident_since_timestamp_seconds", _seconds(incident.since), *labels)
         versions_at, settings_at = incident.versions_changed_at, incident.settings_changed_at

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from alerts.exposition.catalogue import FAMILIES
 from alerts.exposition.samples import Blocks, Samples, label_text
 from monitor.core.contract import State, Verdict
@@ -22,7 +20,7 @@ def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
     samples.put("slice_completeness_ratio", row.completeness, *place.cell)
     if place.decides:
         for metric, state in sorted(row.states.items()):
-            labels = (place.contract, metric.value, *place.where)
+            labels = (place.contract, metric, *place.where)
             _put_one_of(samples, "slice_state", labels, state)
         _put_findings(samples, place, row)
         _put_diagnosis(samples, place, row)
@@ -34,10 +32,10 @@ def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     """Add rates, gaps and score bands of a row; verdicts only where its window decides."""
     contract, *slice_labels = place.cell
     for metric, rate in sorted(row.rates.items()):
-        text = label_text(_SLICE, (contract, metric.value, *slice_labels))
+        text = label_text(_SLICE, (contract, metric, *slice_labels))
         _add_rate(samples, text, rate)
     for metric, gap in sorted(row.gaps.items()):
-        labels = (contract, metric.value, *slice_labels, gap.reference)
+        labels = (contract, metric, *slice_labels, gap.reference)
         _add_gap(samples, label_text(_COMPARISON, labels), gap)
         if place.decides and gap.verdict is not None:
             _put_one_of(samples, "slice_verdict", labels, gap.verdict)
@@ -61,8 +59,8 @@ def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     needs = {metric: weeks * WEEK / SECOND for metric, weeks in row.label_needs.items()}
     samples.put_by_metric("slice_label_need_seconds", needs, contract, *slice_labels)
     for finding in row.noted:
-        metric = finding.metric.value if finding.metric else ""
-        labels = (contract, metric, *slice_labels, finding.annotation.value)
+        metric = finding.metric or ""
+        labels = (contract, metric, *slice_labels, finding.annotation)
         samples.put("slice_findings", finding.count, *labels)
         samples.put("slice_finding_timestamp_seconds", finding.latest / SECOND, *labels)
 
@@ -71,8 +69,8 @@ def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     """Add the stage behind a breach, and the reviewers' agreement, of a row."""
     contract, *slice_labels = place.cell
     for metric, shown in sorted(row.stages.items()):
-        stage = (shown.stage.value, shown.share.value if shown.share else "")
-        samples.put("slice_stage_info", 1, contract, metric.value, *slice_labels, *stage)
+        stage = (shown.stage, shown.share or "")
+        samples.put("slice_stage_info", 1, contract, metric, *slice_labels, *stage)
     if (agreement := row.agreement) is not None:
         samples.put("slice_reviewer_agreement_ratio", agreement.kappa, *place.cell)
         samples.put("slice_reviewer_agreement_lower_ratio", agreement.lower, *place.cell)
@@ -86,14 +84,8 @@ def _put_one_of(
     """Add a sample for each possible value: 1 for the true one, 0 for the others."""
     *names, last = FAMILIES[name].labels
     before = label_text(tuple(names), labels)[:-1]
-    for possible, word in _label_words(type(value)):
-        samples.add(name, f'{before},{last}="{word}"}}', possible is value)
-
-
-@cache
-def _label_words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
-    """Return all values of an enum, each with its text for labels, which needs no escapes."""
-    return tuple((possible, possible.value) for possible in kind)
+    for possible in type(value):
+        samples.add(name, f'{before},{last}="{possible}"}}', possible is value)
 
 
 def _add_rate(samples: Samples, labels: str, rate: ShownRate) -> None:

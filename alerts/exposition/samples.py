@@ -49,7 +49,7 @@ class Samples:
         """Set one sample per metric, whose name follows the contract in the labels."""
         # Sorted, because encoding a Snapshot loses the order of its mappings.
         for metric, value in sorted(values.items()):
-            self.put(name, value, contract, metric.value, *labels)
+            self.put(name, value, contract, metric, *labels)
 
     def add_interval(
         self, stem: str, labels: str, shown: ShownRate | ShownGap | PublishedValue

@@ -144,7 +144,6 @@ class ServiceMetrics:
         self._reasons = tuple(reasons)
         self._shards: dict[Shard, ReportedShard] = {}
         self._parked: set[Shard] = set()
-        self._ahead: dict[Shard, float] = {}
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
@@ -214,7 +213,7 @@ class ServiceMetrics:
         """Remove a shard that is no longer ours, and its series."""
         with self._lock:
             self._shards.pop(shard, None)
-            self._ahead.pop(shard, None)
+            self._set("events_ahead_seconds", None, shard.topic, str(shard.partition))
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
@@ -225,7 +224,8 @@ class ServiceMetrics:
     def set_ahead(self, shard: Shard, micros: int) -> None:
         """Record the lead (microseconds) of a shard's events over our clock; shown in minutes."""
         with self._lock:
-            self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
+            ahead = -(-micros // MINUTE) * MINUTE / SECOND
+            self._set("events_ahead_seconds", ahead, shard.topic, str(shard.partition))
 
     def set_consumer_state(self, state: str) -> None:
         """Record the consumer's state by its name; raise ValueError for an unknown name."""
@@ -392,11 +392,9 @@ class ServiceMetrics:
         Both are rounded to two decimals here, like every published ratio.
         """
         with self._lock:
-            for name, ratio in (
-                ("label_coverage_ratio", coverage),
-                ("label_completeness_ratio", completeness),
-            ):
-                self._set(name, None if ratio is None else round(ratio, 2))
+            self._set("label_coverage_ratio", None if coverage is None else round(coverage, 2))
+            shown = None if completeness is None else round(completeness, 2)
+            self._set("label_completeness_ratio", shown)
 
     def set_unpublished_labels(self, labels: int | None) -> None:
         """Record the labels in hours without label tables, shown in hundreds; None if unknown."""
@@ -459,9 +457,6 @@ class ServiceMetrics:
         with self._lock:
             values: Values = {name: dict(samples) for name, samples in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)
-            values["events_ahead_seconds"] = {
-                (shard.topic, str(shard.partition)): ahead for shard, ahead in self._ahead.items()
-            }
             delays, delay_sum = self._delays.copy(), self._delay_sum
             limits = self._limits.reached()
         for shard, state in sorted(shards.items()):

@@ -20,7 +20,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from alerts.http.config import HttpConfig
 from alerts.http.connection import Connection, Patience
@@ -62,11 +62,6 @@ class Acceptor:
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
         self._accepted: dict[Connection, socket.socket] = {}  # tasks have not begun
         self._left = asyncio.Event()
-
-    @property
-    def connections(self) -> Collection[Connection]:
-        """Return the open connections, including those in their handshake."""
-        return list(self._tasks)
 
     async def open(self, listener: socket.socket) -> None:
         """Accept connections on a listening socket until cancelled."""
@@ -118,7 +113,7 @@ class Acceptor:
 
     async def close(self) -> None:
         """Wait a moment for unfinished answers, then end all connections."""
-        for connection in self.connections:
+        for connection in list(self._tasks):
             if connection.connected:
                 connection.shutdown()
             else:
@@ -128,7 +123,7 @@ class Acceptor:
                 while self._tasks:
                     self._left.clear()
                     await self._left.wait()
-        for connection in self.connections:
+        for connection in list(self._tasks):
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:

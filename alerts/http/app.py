@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -46,21 +47,16 @@ MAX_BATCHES = 8
 _AGAIN = {"Retry-After": "1"}
 
 
-class Open:
-    """Endpoint for anyone, whose view only reads memory and is answered at once."""
+def open_endpoint(path: str, view: View) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint for anyone, whose view only reads memory and is answered at once."""
 
-    def __init__(self, path: str, view: View) -> None:
-        self._path = path
-        self._view = view
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request by the view; a failure becomes status 500."""
-
+    async def endpoint(request: Request) -> Response:
         async def respond() -> Response:
-            return self._view(Request(scope, receive))
+            return view(request)
 
-        response = await safely(self._path, respond)
-        await response(scope, receive, send)
+        return await safely(path, respond)
+
+    return endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +219,7 @@ class PortViews:
         return (*self.scraped, *self.read)
 
 
-@dataclass(frozen=True, slots=True)
-class PortTurns:
+class PortTurns(NamedTuple):
     """Turns of a port, separate for scrapes, pages and events, so that none waits for another.
 
     Attributes:
@@ -272,7 +267,10 @@ def make_app(
 
     app = Starlette(
         routes=[
-            *(Route(path, Open(path, view), methods=_METHODS) for path, view in open_views.items()),
+            *(
+                Route(path, open_endpoint(path, view), methods=_METHODS)
+                for path, view in open_views.items()
+            ),
             *(guarded(path, view, turns.scraped) for path, view in views.scraped.items()),
             *(guarded(path, view, turns.pages) for path, view in views.read.items()),
             *(guarded(path, view, turns.pages, form=True) for path, view in views.forms.items()),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from concurrent.futures import Future
 from http import HTTPStatus
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -91,27 +89,17 @@ async def answer_on_thread(view: View, request: Request) -> Response:
     Nobody joins the thread at the end. The interpreter would wait for threads of asyncio and anyio:
     a silent database would keep a stopped service alive.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Response] = loop.create_future()
+    answer: Future[Response] = Future()
+    answer.set_running_or_notify_cancel()  # nobody cancels it, even when the server stops
 
     def make() -> None:
-        """Make the answer in a thread, and pass it or its error to the loop."""
         try:
-            settled = partial(_settle, answer, answer.set_result, view(request))
+            answer.set_result(view(request))
         except Exception as error:
-            settled = partial(_settle, answer, answer.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settled)
+            answer.set_exception(error)
 
     threading.Thread(target=make, name="view", daemon=True).start()
-    return await answer
-
-
-def _settle(
-    answer: asyncio.Future[Response], settle: Callable[[Any], None], result: object
-) -> None:
-    if not answer.done():  # given up when the server stopped
-        settle(result)
+    return await asyncio.wrap_future(answer)
 
 
 class SharedResponse(Response):

@@ -25,6 +25,8 @@ from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 from monitor.settings.checks import is_loopback
 
+_NO_PAGES = PortViews()
+
 
 class Servers:
     """HTTP servers of one process, for its exporter and its health.
@@ -42,7 +44,7 @@ class Servers:
         clock: Clock,
         *,
         snapshots: Find | None = None,
-        pages: PortViews = PortViews(),
+        pages: PortViews = _NO_PAGES,
     ) -> None:
         """Check the policy and load the certificates, without binding a port.
 
@@ -135,6 +137,6 @@ def _server(
     local, seconds = is_loopback(config.host), config.timeouts.body
     access = Access(guard, log, config.origins, local, seconds)
     sizes = config.answers, config.pages, config.batches
-    turns = [AnswerTurns(size, config.timeouts.turn) for size in sizes]
-    app = make_app(views, probes, access, PortTurns(*turns))
+    turns = PortTurns(*(AnswerTurns(size, config.timeouts.turn) for size in sizes))
+    app = make_app(views, probes, access, turns)
     return HttpServer(config, app, turns, tick=log.sweep if log else None)
