@@ -153,7 +153,8 @@ class Service:
             else None,
             receiver=self._receiver,
         )
-        self.metrics.set_certificates(certificates.expiries(settings))
+        for name, at in certificates.expiries(settings):
+            self.metrics.show_process("certificate_not_after_timestamp_seconds", at / SECOND, name)
         self._threads: list[threading.Thread] = []
         # Last, because a failure after it would leave the client open.
         self._source = source(settings) if parts.ingest and not log_of_events else None
@@ -319,7 +320,9 @@ class Service:
             log.info("evaluation goes on")
         self._evaluating, self._lost = True, False
         self._evaluated = self._clock.monotonic()
-        self.metrics.evaluated(self._clock.now(), self._evaluated - start)
+        ended = self._clock.now() / SECOND
+        self.metrics.show_process("evaluation_timestamp_seconds", ended)
+        self.metrics.show_process("evaluation_duration_seconds", self._evaluated - start)
 
     def _publish(self, age: float) -> None:
         """Show the newest Snapshot of any process, and the progress of stream and reports."""
@@ -416,7 +419,7 @@ class Service:
         if refused is not None and refused != self._refused:
             log.error("retention is refused: %s", refused)
         self._refused = refused
-        self.metrics.set_retention_refused(refused is not None)
+        self.metrics.show_process("retention_refused", refused is not None)
 
     def _report_pending(self) -> None:
         """Set the metric of pending rows only with a new table, so that it reveals no decision."""

@@ -7,7 +7,6 @@ installation's settings.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,13 +16,10 @@ import yaml
 from msgspec import Meta, Struct, field
 
 from alerts.dashboards.shown_states import WORDS, per_state
-from alerts.declared import Part, is_declared
+from alerts.declared import Name, PanelName, Part, Text, filled, is_declared
 from monitor.core.contract import Metric
 from monitor.settings import Settings
 
-Text = Annotated[str, Meta(min_length=1)]
-Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
-PanelName = Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z_]+$", description="As fleet.age.")]
 Width = Annotated[int, Meta(ge=1, le=24)]
 Sentences = Annotated[str, Meta(min_length=20, pattern=r"\.$")]
 Content = TypeVar("Content")
@@ -283,19 +279,14 @@ def _converted(name: str, content: Any, kind: type[Content]) -> Content:
         raise DeclarationError(f"{name}.yaml: {error}") from error
 
 
-_PLACEHOLDER = re.compile(r"<< (\w+) >>")
-
-
 def _filled(name: str, content: Any, texts: Mapping[str, str]) -> Any:
     """Return YAML content with all placeholders replaced, also those inside the replacements."""
-
-    def replacement(match: re.Match[str]) -> str:
-        if match[1] not in texts:
-            raise DeclarationError(f"{name}.yaml: << {match[1]} >> is in no texts; add it there")
-        return _PLACEHOLDER.sub(replacement, texts[match[1]])
-
     if isinstance(content, str):
-        return _PLACEHOLDER.sub(replacement, content)
+        try:
+            return filled(content, texts)
+        except KeyError as error:
+            missing = f"<< {error.args[0]} >>"
+            raise DeclarationError(f"{name}.yaml: {missing} is in no texts; add it there") from None
     if isinstance(content, dict):
         return {key: _filled(name, value, texts) for key, value in content.items()}
     if isinstance(content, list):

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import exposition
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family
+from alerts.exposition.catalogue import OF_DECISIONS, OPERATIONS, Family
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.publish.snapshot import Snapshot
@@ -50,8 +49,8 @@ class _SelectedMetrics(Collector):
 
 def metrics_body(
     registry: Collector, accept: str, gzip: bool, page: Page = EMPTY
-) -> tuple[bytes, str]:
-    """Return bytes and MIME type of a slice page and a registry, gzipped if asked."""
+) -> tuple[Sequence[bytes], str]:
+    """Return parts and MIME type of a slice page and a registry, gzipped if asked."""
     if wants_openmetrics(accept):
         process_metrics = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
         tail = page.openmetrics_counters + process_metrics
@@ -59,7 +58,7 @@ def metrics_body(
     else:
         tail = page.counters + exposition.generate_latest(registry)
         content_type = TEXT
-    return gzipped(page, tail) if gzip else page.plain + tail, content_type
+    return gzipped(page, tail) if gzip else (*page.texts, tail), content_type
 
 
 class Exporter:
@@ -87,10 +86,8 @@ class Exporter:
         self._started = started
         self._renderer = Renderer(max_series)
         self._snapshot: Snapshot | None = None
-        self._of_decisions = _SelectedMetrics(metrics.registry, catalogue.OF_DECISIONS)
-        self._operations = _SelectedMetrics(
-            metrics.registry, catalogue.OPERATIONS, prefix="process_"
-        )
+        self._of_decisions = _SelectedMetrics(metrics.registry, OF_DECISIONS)
+        self._operations = _SelectedMetrics(metrics.registry, OPERATIONS, prefix="process_")
         # Page and monotonic time of the evaluation behind it, replaced as one value.
         self._current: tuple[Page, float] | None = None
 
@@ -113,23 +110,23 @@ class Exporter:
             page, self._snapshot = new_page, snapshot
         self._current = (page, start - age)
 
-    def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return bytes and MIME type of slice page and all service metrics, gzipped if asked."""
+    def body(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
+        """Return parts and MIME type of slice page and all service metrics, gzipped if asked."""
         return metrics_body(self.metrics.registry, accept, gzip, self._page_to_show())
 
-    def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return bytes and MIME type of slice page and metrics on decisions, gzipped if asked."""
+    def fairness(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
+        """Return parts and MIME type of slice page and metrics on decisions, gzipped if asked."""
         return metrics_body(self._of_decisions, accept, gzip, self._page_to_show())
 
-    def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return bytes and MIME type of the metrics on the process alone, gzipped if asked."""
+    def operations(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
+        """Return parts and MIME type of the metrics on the process alone, gzipped if asked."""
         self._page_to_show()
         return metrics_body(self._operations, accept, gzip)
 
     def _page_to_show(self) -> Page:
         """Return the page to show now, and record in the metrics whether it is withheld."""
         page = self._fresh()
-        self.metrics.set_withheld(page is EMPTY)
+        self.metrics.show_process("exposition_withheld", page is EMPTY)
         return page
 
     def _fresh(self) -> Page:

@@ -7,7 +7,6 @@ from importlib import resources
 
 import yaml
 
-from alerts.exposition import catalogue
 from alerts.exposition.catalogue import CATALOGUE, OPERATIONS, PAGE, Family, MetricKind
 
 LABELS: dict[str, str] = yaml.safe_load(
@@ -24,7 +23,7 @@ _UNITS = {
     "info": "always 1",
     "messages": "messages",
 }
-_AHEAD = (catalogue.REVIEW_DUE, catalogue.CERTIFICATE_EXPIRES)
+_AHEAD = ("contract_review_due_timestamp_seconds", "certificate_not_after_timestamp_seconds")
 """Instants that are usually in the future."""
 _SHARD = ("topic", "partition")
 _BOUNDS = ("lower", "upper")
@@ -64,7 +63,7 @@ def example(family: Family) -> str:
     labels = [label for label in family.labels if label not in _EXAMPLE]
     newest = f"max{_by(labels)}({series})"
     if family.name.endswith("_timestamp_seconds"):
-        return f"{newest} - time()" if family in _AHEAD else f"time() - {newest}"
+        return f"{newest} - time()" if family.key in _AHEAD else f"time() - {newest}"
     return newest
 
 

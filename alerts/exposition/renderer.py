@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, MetricKind
+from alerts.exposition.catalogue import FAMILIES, PAGE, Family, MetricKind
 from alerts.exposition.incident_facts import IncidentFacts
 from alerts.exposition.pieces import GZIP_LEVEL, PagePart, Piece, Press, head_text
 from alerts.exposition.row_samples import row_blocks
@@ -90,8 +89,8 @@ EMPTY = Page()
 """Page while the slice metrics are withheld."""
 
 
-def gzipped(page: Page, tail: bytes) -> bytes:
-    """Return page and tail as one gzip member, reusing the page's compressed form.
+def gzipped(page: Page, tail: bytes) -> tuple[bytes, ...]:
+    """Return page and tail as parts of one gzip member, which share the page's compressed form.
 
     Some clients read only the first member.
     """
@@ -99,7 +98,7 @@ def gzipped(page: Page, tail: bytes) -> bytes:
     last = packer.compress(tail) + packer.flush()
     size = (page.size + len(tail)) & 0xFFFFFFFF
     checks = struct.pack("<LL", zlib.crc32(tail, page.crc), size)
-    return b"".join((_GZIP_HEAD, page.deflated, last, checks))
+    return (_GZIP_HEAD, page.deflated, last, checks)
 
 
 _Families = Mapping[Family, Sequence[Piece]]
@@ -146,7 +145,7 @@ class Renderer:
         """Return the pieces of the families that have lines, in the order of the catalogue."""
         self._rows = each_row(snapshot, row_blocks, self._rows)
         pieces = self._press.pieces(_parts(snapshot, self._rows))
-        return {family: pieces[family] for family in catalogue.PAGE if family in pieces}
+        return {family: pieces[family] for family in PAGE if family in pieces}
 
 
 def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
@@ -161,8 +160,8 @@ def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
 def _lines_without_rows(snapshot: Snapshot) -> Blocks:
     """Return the lines of contracts, windows, incidents and probe sets, but not of rows."""
     samples = _SnapshotSamples()
-    samples.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))
-    samples.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
+    samples.add("watermark_timestamp_seconds", "", _seconds(snapshot.watermark))
+    samples.add("label_frontier_timestamp_seconds", "", _seconds(snapshot.frontier))
     for table in snapshot.contracts:
         samples.add_contract(table)
     for probe_set in snapshot.probes:
@@ -177,44 +176,30 @@ class _SnapshotSamples(Samples):
         """Add the samples of a contract: limits, faults of labels, incidents and windows."""
         name = table.contract
         identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
-        self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)
-        for family, limits in (
-            (catalogue.MAX_GAP, table.max_gaps),
-            (catalogue.MIN_RATIO, table.min_ratios),
-            (catalogue.MIN_LEVEL, table.min_levels),
-            (catalogue.MAX_LEVEL, table.max_levels),
-            (catalogue.MIN_SUPPORT, table.min_supports),
+        self.put("contract_info", 1, name, *identity, table.primary)
+        for limit_name, limits in (
+            ("contract_max_gap_ratio", table.max_gaps),
+            ("contract_min_relative_rate_ratio", table.min_ratios),
+            ("contract_min_level_ratio", table.min_levels),
+            ("contract_max_level_ratio", table.max_levels),
+            ("contract_min_support", table.min_supports),
         ):
-            self.put_by_metric(family, limits, name)
-        for own_limit in table.own_limits:
-            labels = (
-                name,
-                own_limit.metric.value,
-                own_limit.group_by,
-                own_limit.slice,
-                own_limit.kind.value,
-            )
-            self.put(catalogue.OWN_LIMIT, own_limit.value, *labels)
-        self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
-        self.put(catalogue.MAX_AGE, _seconds(table.max_age), name)
+            self.put_by_metric(limit_name, limits, name)
+        for limit in table.own_limits:
+            labels = (limit.metric, limit.group_by, limit.slice, limit.kind)
+            self.put("contract_own_limit_ratio", limit.value, name, *labels)
+        self.put("contract_review_due_timestamp_seconds", _seconds(table.review_due), name)
+        self.put("contract_max_age_seconds", _seconds(table.max_age), name)
         for request in table.requests_at_fault:
-            stratum = (
-                name,
-                request.route.name.lower(),
-                f"{request.audit_rate:g}",
-                request.fault.value,
-            )
-            self.put(catalogue.REQUEST_FAULTS, request.count, *stratum)
-            self.put(catalogue.REQUEST_FAULT_AT, _seconds(request.latest), *stratum)
+            stratum = (request.route.name.lower(), f"{request.audit_rate:g}", request.fault)
+            at = _seconds(request.latest)
+            self.put("label_request_faults", request.count, name, *stratum)
+            self.put("label_request_fault_timestamp_seconds", at, name, *stratum)
         for fault in table.labels_at_fault:
-            fault_labels = (
-                fault.group_by,
-                fault.slice,
-                fault.route.name.lower(),
-                fault.fault.value,
-            )
-            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *fault_labels)
-            self.put(catalogue.LABELS_SHARE, fault.share, name, *fault_labels)
+            place = (fault.group_by, fault.slice, fault.route.name.lower(), fault.fault)
+            at = _seconds(fault.since)
+            self.put("labels_at_fault_since_timestamp_seconds", at, name, *place)
+            self.put("labels_at_fault_ratio", fault.share, name, *place)
         for incident in table.incidents:
             self._add_incident(table, incident)
         for window in table.windows:
@@ -224,80 +209,71 @@ class _SnapshotSamples(Samples):
         """Add the samples of a window: periods, losses and spreads of its groups."""
         name = window.window
         self._add_periods((contract, "", name), window)
-        self.put(catalogue.DATA_LOST, window.data_lost, contract, name)
-        self.put(catalogue.EXCLUDED, window.excluded, contract, name)
+        self.put("window_data_lost", window.data_lost, contract, name)
+        self.put("window_excluded", window.excluded, contract, name)
         for group in window.groups:
             self._add_periods((contract, group.group_by, name), group)
             for spread in group.spreads:
-                labels = (contract, spread.metric.value, group.group_by, name)
-                self.put(catalogue.SPREAD, spread.difference, *labels)
+                labels = (contract, spread.metric, group.group_by, name)
+                self.put("group_spread_ratio", spread.difference, *labels)
 
     def _add_periods(self, labels: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
         for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
             if period is not None:
-                self.put(catalogue.WINDOW_START, _seconds(period.start), *labels, kind)
-                self.put(catalogue.WINDOW_END, _seconds(period.end), *labels, kind)
+                self.put("window_start_timestamp_seconds", _seconds(period.start), *labels, kind)
+                self.put("window_end_timestamp_seconds", _seconds(period.end), *labels, kind)
 
     def _add_incident(self, table: ContractTable, incident: ShownIncident) -> None:
         """Add the samples of an incident: if it pages, its facts, value, limit and times."""
-        labels = (table.contract, incident.metric.value, str(incident.id))
+        labels = (table.contract, incident.metric, str(incident.id))
         accepted = incident.accepted_until is not None
         facts = IncidentFacts.from_incident(table, incident)
         if incident.kind is IncidentKind.BREACH:
-            self.put(catalogue.PAGING, not accepted, *labels, incident.severity.value)
+            self.put("page", not accepted, *labels, incident.severity)
         else:
-            self.put(catalogue.TICKET, not accepted, *labels)
+            self.put("ticket", not accepted, *labels)
+        state = "accepted" if accepted else "acknowledged" if incident.acknowledged else "open"
         info = (
-            incident.kind.value,
-            incident.severity.value,
-            "accepted" if accepted else "acknowledged" if incident.acknowledged else "open",
-            incident.group_by,
-            incident.slice,
-            incident.share.value if incident.share else "",
-            incident.stage.stage.value if incident.stage else "",
-            incident.sampling,
-            str(incident.snapshot),
-            incident.behind.value if incident.behind else "",
-            facts.window_says.value,
-            facts.versions,
+            *(incident.kind, incident.severity, state, incident.group_by, incident.slice),
+            *(incident.share or "", incident.stage.stage if incident.stage else ""),
+            *(incident.sampling, str(incident.snapshot), incident.behind or ""),
+            *(facts.window_says, facts.versions),
         )
-        self.put(catalogue.INCIDENT_INFO, 1, *labels, *info)
+        self.put("incident_info", 1, *labels, *info)
         if incident.latest is not None:
-            text = label_text(catalogue.INCIDENT, labels)
-            self.add_interval(catalogue.INCIDENT_LATEST, text, incident.latest)
+            text = label_text(FAMILIES["ticket"].labels, labels)
+            self.add_interval("incident_latest", text, incident.latest)
         for side_rate in facts.sides:
             side = (side_rate.side, side_rate.slice, side_rate.bound)
-            self.put(catalogue.INCIDENT_RATE, side_rate.rate, *labels, *side)
-        self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *labels)
+            self.put("incident_rate_ratio", side_rate.rate, *labels, *side)
+        self.put("incident_relative_rate_ratio", facts.relative, *labels)
         if incident.limit is not None:
-            self.put(
-                catalogue.INCIDENT_LIMIT, incident.limit.value, *labels, incident.limit.kind.value
-            )
-        self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *labels)
-        self.put(catalogue.INCIDENT_SINCE, _seconds(incident.since), *labels)
+            self.put("incident_limit_ratio", incident.limit.value, *labels, incident.limit.kind)
+        self.put("incident_window_end_timestamp_seconds", _seconds(facts.window_end), *labels)
+        self.put("incident_since_timestamp_seconds", _seconds(incident.since), *labels)
         versions_at, settings_at = incident.versions_changed_at, incident.settings_changed_at
         for what, changed_at in (("versions", versions_at), ("settings", settings_at)):
-            self.put(catalogue.INCIDENT_CHANGE, _seconds(changed_at), *labels, what)
+            self.put("incident_change_timestamp_seconds", _seconds(changed_at), *labels, what)
 
     def add_probe_set(self, probe_set: ShownProbeSet) -> None:
         """Add the samples of a probe set: at most 10 series, and 60 per variant."""
         name = probe_set.name
-        self.put(catalogue.PROBE_SET_INFO, 1, name, probe_set.digest, "true")
-        self.put(catalogue.PROBE_COVERED, probe_set.covered / SECOND, name)
-        self.put(catalogue.PROBE_CADENCE, probe_set.every / SECOND, name)
-        self.put(catalogue.PROBE_MAX_FLIP, probe_set.max_flip_ratio, name)
+        self.put("probe_set_info", 1, name, probe_set.digest, "true")
+        self.put("probe_covered_timestamp_seconds", probe_set.covered / SECOND, name)
+        self.put("probe_cadence_seconds", probe_set.every / SECOND, name)
+        self.put("probe_max_flip_ratio", probe_set.max_flip_ratio, name)
         for direction in FlipDirection:
-            self.put(catalogue.PROBE_PAGING, direction in probe_set.pages, name, direction)
+            self.put("probe_page", direction in probe_set.pages, name, direction)
         for direction, crossed in sorted(probe_set.pages.items()):
-            self.put(catalogue.PROBE_PAGING_SINCE, crossed / SECOND, name, direction)
-        self.put(catalogue.PROBE_PAIRS, probe_set.compared, name)
-        self.put(catalogue.PROBE_INCOMPLETE, probe_set.incomplete, name)
+            self.put("probe_page_since_timestamp_seconds", crossed / SECOND, name, direction)
+        self.put("probe_pairs_total", probe_set.compared, name)
+        self.put("probe_pairs_incomplete_total", probe_set.incomplete, name)
         # All possible series exist from the beginning: ``increase`` needs a first sample, and an
         # absent series means unknown.
         since, now = _counts(probe_set.flips), _counts(probe_set.standing)
         for flip_labels in product(probe_set.variants, FlipDirection, _FLIP_STAGES, Expected):
-            self.put(catalogue.PROBE_FLIPS, since.get(flip_labels, 0), name, *flip_labels)
-            self.put(catalogue.PROBE_FLIPPING, now.get(flip_labels, 0), name, *flip_labels)
+            self.put("probe_pair_flips_total", since.get(flip_labels, 0), name, *flip_labels)
+            self.put("probe_pairs_flipping", now.get(flip_labels, 0), name, *flip_labels)
 
 
 def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str, str], int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from alerts.exposition.catalogue import Family, Interval
+from alerts.exposition.catalogue import FAMILIES, Family
 from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownRate
 
@@ -32,31 +32,32 @@ class Samples:
         """Create an empty collection."""
         self._lines: defaultdict[Family, dict[str, str]] = defaultdict(dict)
 
-    def add(self, family: Family, labels: str, value: float | None) -> None:
+    def add(self, name: str, labels: str, value: float | None) -> None:
         """Set a sample by its label text; withheld (None) and non-finite numbers stay absent."""
         if value is not None and math.isfinite(value):
+            family = FAMILIES[name]
             self._lines[family][labels] = f"{family.name}{labels} {float(value)!r}\n"
 
-    def put(self, family: Family, value: float | None, *labels: str) -> None:
+    def put(self, name: str, value: float | None, *labels: str) -> None:
         """Set a sample by the values of all labels of its family; None stays absent."""
         if value is not None:
-            self.add(family, label_text(family.labels, labels), value)
+            self.add(name, label_text(FAMILIES[name].labels, labels), value)
 
     def put_by_metric(
-        self, family: Family, values: Mapping[Metric, float], contract: str, *labels: str
+        self, name: str, values: Mapping[Metric, float], contract: str, *labels: str
     ) -> None:
         """Set one sample per metric, whose name follows the contract in the labels."""
         # Sorted, because encoding a Snapshot loses the order of its mappings.
         for metric, value in sorted(values.items()):
-            self.put(family, value, contract, metric.value, *labels)
+            self.put(name, value, contract, metric, *labels)
 
     def add_interval(
-        self, interval: Interval, labels: str, shown: ShownRate | ShownGap | PublishedValue
+        self, stem: str, labels: str, shown: ShownRate | ShownGap | PublishedValue
     ) -> None:
-        """Set the samples of a number and of its bounds."""
-        self.add(interval.value, labels, shown.value)
-        self.add(interval.lower, labels, shown.lower)
-        self.add(interval.upper, labels, shown.upper)
+        """Set the samples of a number and its bounds; ``stem`` is its name without ``_ratio``."""
+        self.add(f"{stem}_ratio", labels, shown.value)
+        self.add(f"{stem}_lower_ratio", labels, shown.lower)
+        self.add(f"{stem}_upper_ratio", labels, shown.upper)
 
     def blocks(self) -> Blocks:
         """Return all samples as lines, by family."""

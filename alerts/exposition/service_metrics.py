@@ -25,8 +25,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, MetricKind
+from alerts.exposition.catalogue import FAMILIES, SERVICE, Family, MetricKind
 from alerts.exposition.shard_metrics import (
     Labels,
     ReportedShard,
@@ -38,6 +37,7 @@ from alerts.exposition.shard_metrics import (
 from monitor.core.bias_scores import CurrentScore
 from monitor.core.blindness import Blind, Reason
 from monitor.core.privacy.bands import SHOWN_STEP, Precision
+from monitor.core.privacy.rules import PrivacyRule
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.records import Shard
 from monitor.shard_status import ConsumerState, Tallies
@@ -56,11 +56,11 @@ _DELAY_EDGES = np.array(
 _JOINED_STEP = 5 * MINUTE
 
 
-_BIAS = (
-    *(catalogue.BIAS_SCORE, catalogue.BIAS_LIMIT, catalogue.BIAS_BEYOND),
-    *(catalogue.BIAS_WORSE_BY, catalogue.BIAS_DRIFTED, catalogue.BIAS_MEASURED),
-    catalogue.BIAS_DUE,
+_FROM_ZERO = (
+    *("store_write_failures_total", "flushes_total", "server_insecure"),
+    *("probes_unsigned_total", "probes_undeclared_total", "auto_serve_below_threshold_total"),
 )
+_BIAS = tuple(family.key for family in SERVICE if family.key.startswith("bias_score"))
 
 HOLD_SECONDS = 3600.0
 """Time for which a limit still counts as reached, so that an alert neither flaps nor misses it."""
@@ -144,7 +144,6 @@ class ServiceMetrics:
         self._reasons = tuple(reasons)
         self._shards: dict[Shard, ReportedShard] = {}
         self._parked: set[Shard] = set()
-        self._ahead: dict[Shard, float] = {}
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
@@ -155,20 +154,25 @@ class ServiceMetrics:
         self._decisions_topic = decisions_topic
         self._bands = Precision(k, exact=k == 1)
         self._steps = Steps(1 if k == 1 else SHOWN_STEP)
-        self._flushes = 0
         self._limits = ReachedLimits(monotonic)
         self._turned_away = 0
-        self._unsigned = self._below = 0
-        self._fields: Counter[Labels] = Counter()
-        for counter in (
-            *(catalogue.STORE_FAILURES, catalogue.FLUSHES),
-            *(catalogue.PROBES_UNSIGNED, catalogue.PROBES_UNDECLARED, catalogue.BELOW_THRESHOLD),
-        ):
-            self._set(counter, 0.0)
-        self._set(catalogue.INSECURE, 0.0)
-        self._set(catalogue.BUILD_INFO, 1.0, program_version())
+        self._totals: Counter[Labels] = Counter()  # by name and labels
+        for name in _FROM_ZERO:
+            self._set(name, 0.0)
+        self._set("build_info", 1.0, program_version())
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
+
+    def show_process(self, name: str, value: float, *labels: str) -> None:
+        """Set a metric that tells how the process fares; others have methods that round them.
+
+        Raises:
+            ValueError: the metric has another privacy rule.
+        """
+        if FAMILIES[name].rule is not PrivacyRule.PROCESS:
+            raise ValueError(f"{name} is not about the process alone")
+        with self._lock:
+            self._set(name, value, *labels)
 
     # Reports of ingest.
 
@@ -209,7 +213,7 @@ class ServiceMetrics:
         """Remove a shard that is no longer ours, and its series."""
         with self._lock:
             self._shards.pop(shard, None)
-            self._ahead.pop(shard, None)
+            self._set("events_ahead_seconds", None, shard.topic, str(shard.partition))
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
@@ -220,27 +224,27 @@ class ServiceMetrics:
     def set_ahead(self, shard: Shard, micros: int) -> None:
         """Record the lead (microseconds) of a shard's events over our clock; shown in minutes."""
         with self._lock:
-            self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
+            ahead = -(-micros // MINUTE) * MINUTE / SECOND
+            self._set("events_ahead_seconds", ahead, shard.topic, str(shard.partition))
 
     def set_consumer_state(self, state: str) -> None:
         """Record the consumer's state by its name; raise ValueError for an unknown name."""
         present = ConsumerState(state)
         with self._lock:
             for possible in ConsumerState:
-                self._set(catalogue.CONSUMER_STATE, float(possible is present), possible.value)
+                self._set("consumer_state", float(possible is present), possible.value)
 
     def flushed(self, seconds: float) -> None:
         """Count a committed flush, and record its duration to a tenth of a second."""
         with self._lock:
-            self._flushes += 1
-            self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
+            self._count("flushes_total", 1)
             # A flush of a quiet stream is one event, which the exact duration would reveal.
-            self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
+            self._set("flush_duration_seconds", round(seconds, 1))
 
     def store_failed(self) -> None:
         """Count a failed transaction of the store."""
         with self._lock:
-            self._add(catalogue.STORE_FAILURES, 1)
+            self._add("store_write_failures_total", 1)
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
         """Record delays (seconds) of labels that met their decisions; show them per hundred.
@@ -256,7 +260,7 @@ class ServiceMetrics:
         with self._lock:
             if joined_at is not None and delays:
                 joined_at -= joined_at % _JOINED_STEP
-                self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
+                self._set("label_last_joined_timestamp_seconds", joined_at / SECOND)
             self._unshown.extend(delays)
             self._delays_since += len(delays)
             if self._delays_since >= SHOWN_STEP:
@@ -279,12 +283,14 @@ class ServiceMetrics:
         Most of them go to review, so set the number only when a table was published.
         """
         with self._lock:
-            self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
+            self._set(
+                "pending_decisions", None if decisions is None else self._steps.down(decisions)
+            )
 
     def set_watermark_lag(self, seconds: float | None) -> None:
         """Record the watermark's lag (seconds) behind the stream; None without a watermark."""
         with self._lock:
-            self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
+            self._set("watermark_lag_seconds", None if seconds is None else max(seconds, 0.0))
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
         """Add to the number of values outside an attribute's allow-list; values are not passed.
@@ -294,8 +300,8 @@ class ServiceMetrics:
         """
         with self._lock:
             self._unknown[attribute] += count
-            for family in (catalogue.UNKNOWN_VALUES, catalogue.UNKNOWN_DISTINCT):
-                self._values.setdefault(family, {}).setdefault((attribute,), 0.0)
+            for name in ("attribute_values_unknown_total", "attribute_values_unknown_distinct"):
+                self._values.setdefault(name, {}).setdefault((attribute,), 0.0)
             self._show_unlisted_if_free()
 
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
@@ -307,15 +313,14 @@ class ServiceMetrics:
             undeclared: signed decisions of no declared set, pair or variant.
         """
         with self._lock:
-            self._unsigned += unsigned
-            self._set(catalogue.PROBES_UNSIGNED, self._steps.up(self._unsigned))
-            self._add(catalogue.PROBES_UNDECLARED, undeclared)
+            self._count("probes_unsigned_total", unsigned, up=True)
+            self._add("probes_undeclared_total", undeclared)
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
         """Add numbers of dead letters by reason and field, shown exactly."""
         with self._lock:
             for labels, number in counts.items():
-                self._add(catalogue.UNREADABLE, number, *labels)
+                self._add("unreadable_events_total", number, *labels)
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
         """Add numbers of dropped fields of decisions or labels, shown in whole hundreds.
@@ -324,9 +329,7 @@ class ServiceMetrics:
         """
         with self._lock:
             for name, number in counts.items():
-                self._fields[event, name] += number
-                shown = self._steps.down(self._fields[event, name])
-                self._set(catalogue.UNKNOWN_FIELDS, shown, event, name)
+                self._count("unknown_fields_total", number, event, name)
 
     def add_below_threshold(self, count: int) -> None:
         """Add to the number of decisions served below their threshold, shown in whole hundreds.
@@ -334,8 +337,7 @@ class ServiceMetrics:
         The exact number would reveal the route of the decision just read.
         """
         with self._lock:
-            self._below += count
-            self._set(catalogue.BELOW_THRESHOLD, self._steps.down(self._below))
+            self._count("auto_serve_below_threshold_total", count)
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """Record the numbers of distinct unlisted values and of version tuples turned away.
@@ -360,42 +362,29 @@ class ServiceMetrics:
         """Show, rounded down, how many unlisted values each attribute has."""
         for attribute, number in self._unknown.items():
             shown = number // SHOWN_STEP * SHOWN_STEP
-            self._set(catalogue.UNKNOWN_VALUES, shown, attribute)
+            self._set("attribute_values_unknown_total", shown, attribute)
         bands = self._bands.support([*self._distinct.values()]).tolist()
         for attribute, distinct in zip(self._distinct, bands, strict=True):
-            self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
+            self._set("attribute_values_unknown_distinct", distinct, attribute)
         self._limits.set_reached(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
 
     # Reports of the evaluator.
-
-    def evaluated(self, at: int, seconds: float) -> None:
-        """Record an evaluation that ended at ``at`` (wall clock, microseconds) and its seconds."""
-        with self._lock:
-            self._set(catalogue.EVALUATED, at / SECOND)
-            self._set(catalogue.EVALUATION_SECONDS, seconds)
 
     def set_blind(self, reasons: Collection[Reason]) -> None:
         """Record the reasons why the service is blind; empty if it is not."""
         expected = {reason.why: reason.expected for reason in reasons}
         with self._lock:
-            self._values.pop(catalogue.BLIND, None)
+            self._values.pop("blind", None)
             for cause in Blind:
-                self._set(
-                    catalogue.BLIND, float(cause in expected), cause.value, expected.get(cause, "")
-                )
+                self._set("blind", float(cause in expected), cause.value, expected.get(cause, ""))
 
     def set_report(self, newest: tuple[str, int] | None) -> None:
         """Record the newest released week and its first release (microseconds), or None."""
         with self._lock:
-            self._values.pop(catalogue.REPORT_STORED, None)
+            self._values.pop("report_stored_timestamp_seconds", None)
             if newest is not None:
                 week, at = newest
-                self._set(catalogue.REPORT_STORED, at / SECOND, week)
-
-    def set_retention_refused(self, refused: bool) -> None:
-        """Record whether a retention run would have deleted most of the store."""
-        with self._lock:
-            self._set(catalogue.RETENTION_REFUSED, float(refused))
+                self._set("report_stored_timestamp_seconds", at / SECOND, week)
 
     def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
         """Record two ratios of the whole stream: labelled / decisions, received / requested labels.
@@ -403,17 +392,15 @@ class ServiceMetrics:
         Both are rounded to two decimals here, like every published ratio.
         """
         with self._lock:
-            for family, ratio in (
-                (catalogue.LABEL_COVERAGE, coverage),
-                (catalogue.LABEL_COMPLETENESS, completeness),
-            ):
-                self._set(family, None if ratio is None else round(ratio, 2))
+            self._set("label_coverage_ratio", None if coverage is None else round(coverage, 2))
+            shown = None if completeness is None else round(completeness, 2)
+            self._set("label_completeness_ratio", shown)
 
     def set_unpublished_labels(self, labels: int | None) -> None:
         """Record the labels in hours without label tables, shown in hundreds; None if unknown."""
         with self._lock:
             shown = None if labels is None else self._steps.down(labels)
-            self._set(catalogue.UNPUBLISHED, shown)
+            self._set("unpublished_labels", shown)
 
     def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
         """Record the cluster size in the settings and as measured, and whether decisions repeat.
@@ -426,52 +413,38 @@ class ServiceMetrics:
         """
         is_known = measured is not None
         with self._lock:
-            self._set(catalogue.CLUSTER_SIZE, setting if is_known else None, "setting")
-            self._set(catalogue.CLUSTER_SIZE, measured, "used")
-            self._set(catalogue.REPEATED, None if repeats is None else float(repeats))
+            self._set("detection_cluster_size", setting if is_known else None, "setting")
+            self._set("detection_cluster_size", measured, "used")
+            self._set("decisions_repeated", None if repeats is None else float(repeats))
 
     # Reports of the exposition.
 
     def rendered(self, seconds: float, series: int, dropped: int) -> None:
         """Record the duration (seconds) and the series of a rendered slice page."""
         with self._lock:
-            self._set(catalogue.RENDER_SECONDS, seconds)
-            self._set(catalogue.SERIES, series)
-            self._set(catalogue.DROPPED, dropped)
+            self._set("exposition_render_duration_seconds", seconds)
+            self._set("exposition_series", series)
+            self._set("exposition_dropped_series", dropped)
             self._limits.set_reached(Limit.SERIES, dropped > 0)
-
-    def set_withheld(self, withheld: bool) -> None:
-        """Record whether the slice page is withheld now."""
-        with self._lock:
-            self._set(catalogue.WITHHELD, float(withheld))
-
-    def set_insecure(self, insecure: bool) -> None:
-        """Record whether others can reach the server without TLS and credentials."""
-        with self._lock:
-            self._set(catalogue.INSECURE, float(insecure))
-
-    def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
-        """Record when each certificate in the settings expires, in microseconds."""
-        with self._lock:
-            for name, at in expiries:
-                self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
 
     def set_bias_scores(self, scores: Iterable[CurrentScore]) -> None:
         """Replace the newest bias evaluation results; series of other sets and models vanish."""
         with self._lock:
-            for family in _BIAS:
-                self._values.pop(family, None)
+            for name in _BIAS:
+                self._values.pop(name, None)
             for current_score in scores:
                 name, score = current_score.dimension.name, current_score.score
                 names = name, score.probe_set, score.probe_version, score.model
-                self._set(catalogue.BIAS_SCORE, score.score, *names)
-                self._set(catalogue.BIAS_LIMIT, current_score.dimension.limit, name)
-                self._set(catalogue.BIAS_BEYOND, current_score.beyond, name)
-                self._set(catalogue.BIAS_WORSE_BY, current_score.worse_by, name)
-                self._set(catalogue.BIAS_DRIFTED, current_score.drifted, name)
-                self._set(catalogue.BIAS_MEASURED, score.day * DAY / SECOND, name)
+                self._set("bias_score", score.score, *names)
+                self._set("bias_score_limit", current_score.dimension.limit, name)
+                self._set("bias_score_beyond_limit", current_score.beyond, name)
+                self._set("bias_score_worse_by", current_score.worse_by, name)
+                self._set("bias_score_drifted", current_score.drifted, name)
+                self._set("bias_score_timestamp_seconds", score.day * DAY / SECOND, name)
                 if current_score.due is not None:
-                    self._set(catalogue.BIAS_DUE, current_score.due * DAY / SECOND, name)
+                    self._set(
+                        "bias_score_due_timestamp_seconds", current_score.due * DAY / SECOND, name
+                    )
 
     # The collector, as prometheus-client calls it.
 
@@ -482,42 +455,46 @@ class ServiceMetrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the metric of every family with samples, in the order of the catalogue."""
         with self._lock:
-            values: Values = {family: dict(samples) for family, samples in self._values.items()}
+            values: Values = {name: dict(samples) for name, samples in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)
-            values[catalogue.EVENTS_AHEAD] = {
-                (shard.topic, str(shard.partition)): ahead for shard, ahead in self._ahead.items()
-            }
             delays, delay_sum = self._delays.copy(), self._delay_sum
             limits = self._limits.reached()
         for shard, state in sorted(shards.items()):
             add_shard(values, shard, state, self._reasons, self._steps)
-        values[catalogue.PARKED] = {
+        values["shard_parked"] = {
             (shard.topic, str(shard.partition)): float(shard in parked)
             for shard in sorted(parked | shards.keys())
         }
         if shards:
             add_sums(values, [s.shown for s in shards.values()], self._steps, self._bands)
-        values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
-        for family in catalogue.SERVICE:
+        values["cardinality_limited"] = {(limit.value,): float(on) for limit, on in limits.items()}
+        for family in SERVICE:
             if family.kind is MetricKind.HISTOGRAM:
                 yield _histogram(family, delays, delay_sum)
-            elif values.get(family):
-                yield _metric(family, values[family])
+            elif samples := values.get(family.key):
+                yield metric_of(family, samples)
 
-    def _set(self, family: Family, value: float | None, *labels: str) -> None:
+    def _set(self, name: str, value: float | None, *labels: str) -> None:
         """Set a sample, or remove it with None."""
-        samples = self._values.setdefault(family, {})
+        samples = self._values.setdefault(name, {})
         if value is None:
             samples.pop(labels, None)
         else:
             samples[labels] = float(value)
 
-    def _add(self, family: Family, amount: float, *labels: str) -> None:
-        samples = self._values.setdefault(family, {})
+    def _count(self, name: str, number: int, *labels: str, up: bool = False) -> None:
+        """Add to a total that is shown in whole steps, rounded down or up."""
+        self._totals[name, *labels] += number
+        total = self._totals[name, *labels]
+        self._set(name, self._steps.up(total) if up else self._steps.down(total), *labels)
+
+    def _add(self, name: str, amount: float, *labels: str) -> None:
+        samples = self._values.setdefault(name, {})
         samples[labels] = samples.get(labels, 0.0) + amount
 
 
-def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:
+def metric_of(family: Family, samples: Mapping[Labels, float]) -> Metric:
+    """Return a metric of the client library with samples by label values."""
     make = CounterMetricFamily if family.kind is MetricKind.COUNTER else GaugeMetricFamily
     metric = make(family.stem, family.help, labels=family.labels)
     for labels, value in samples.items():

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family
 from monitor.core.privacy.bands import Precision
 from monitor.records import Shard
 from monitor.shard_status import Tallies
 
 Labels = tuple[str, ...]
-Values = dict[Family, dict[Labels, float]]
+Values = dict[str, dict[Labels, float]]
+"""Samples of families, by the name of the family without prefix and by the values of its labels."""
 
 MIN_REQUESTED = 1_000
 """Requested decisions that a share of duplicates needs: an alert looks for 0.1 %."""
@@ -82,38 +81,38 @@ def add_shard(
     labels = (shard.topic, str(shard.partition))
     tallies, shown = state.tallies, state.shown
 
-    def put(family: Family, value: float | None, *further_labels: str) -> None:
+    def put(name: str, value: float | None, *further_labels: str) -> None:
         if value is not None:
-            values.setdefault(family, {})[*labels, *further_labels] = float(value)
+            values.setdefault(name, {})[*labels, *further_labels] = float(value)
 
-    put(catalogue.MESSAGES, steps.down(shown.messages))
+    put("messages_consumed_total", steps.down(shown.messages))
     for outcome, count in _outcomes(shown).items():
-        put(catalogue.EVENTS, steps.down(count), outcome)
+        put("events_total", steps.down(count), outcome)
     # Exact, because no counted decision is in them and the first one must show at once.
-    put(catalogue.TOMBSTONES, tallies.tombstones)
-    put(catalogue.EVENTS, sum(tallies.dead_letters.values()), "dead_letter")
+    put("tombstones_total", tallies.tombstones)
+    put("events_total", sum(tallies.dead_letters.values()), "dead_letter")
     for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
-        put(catalogue.DEAD_LETTERS, count, reason)
-    put(catalogue.UNKEPT, tallies.unkept)
+        put("dead_letters_total", count, reason)
+    put("dead_letters_unkept_total", tallies.unkept)
     for reason, count in shown.unmatched.items():
-        put(catalogue.UNMATCHED, steps.down(count), reason)
+        put("labels_unmatched_total", steps.down(count), reason)
     # Rounded up so that the first one shows, since each distorts the rates.
     for kind, count in (("late", shown.late), ("cross_partition", shown.cross_partition)):
-        put(catalogue.COUNTED_AGAIN, steps.up(count), kind)
-    put(catalogue.IMBALANCE, tallies.balance, "events")
+        put("duplicates_counted_total", steps.up(count), kind)
+    put("conservation_imbalance", tallies.balance, "events")
     if state.offsets is not None:
-        put(catalogue.IMBALANCE, state.offsets - tallies.messages - tallies.gaps, "offsets")
+        put("conservation_imbalance", state.offsets - tallies.messages - tallies.gaps, "offsets")
     if state.lag_messages is not None:
-        put(catalogue.LAG_MESSAGES, steps.up(max(state.lag_messages, 0)))
+        put("consumer_lag_messages", steps.up(max(state.lag_messages, 0)))
     if state.lag_seconds is not None:
-        put(catalogue.LAG_SECONDS, max(state.lag_seconds, 0.0))
+        put("consumer_lag_seconds", max(state.lag_seconds, 0.0))
 
 
 def add_sums(
     values: Values, tallies: Sequence[Tallies], steps: Steps, precision: Precision
 ) -> None:
     """Add sums over all shards of this process to ``values``, computed from the shown totals."""
-    values[catalogue.WAITING] = {(): float(steps.down(sum(t.waiting for t in tallies)))}
+    values["waiting_labels"] = {(): float(steps.down(sum(t.waiting for t in tallies)))}
     requested: Counter[str] = Counter()
     repeated: Counter[str] = Counter()
     for tally in tallies:
@@ -124,7 +123,7 @@ def add_sums(
     repeats = precision.support([repeated[route] for route in routes])
     requests = precision.support([requested[route] for route in routes])
     shares = np.minimum(np.round(repeats / requests, 4), 1).tolist()
-    values[catalogue.DUPLICATES] = {(r,): share for r, share in zip(routes, shares, strict=True)}
+    values["duplicate_ratio"] = {(r,): share for r, share in zip(routes, shares, strict=True)}
 
 
 def _outcomes(tallies: Tallies) -> Mapping[str, int]:

@@ -57,13 +57,8 @@ class _Tally:
     unlogged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Line to log: how many accesses of a key since a time (wall clock)."""
-
-    key: _Key
-    count: int
-    since: int
+_Line = tuple[_Key, int, int]
+"""Key, number of accesses to log, and the wall clock since when."""
 
 
 class AccessLog:
@@ -87,7 +82,7 @@ class AccessLog:
             key, tally = self._tally(key)
             if tally.logged < key.pace.lines:
                 tally.logged += 1
-                lines.append(_Line(key, 1, self._clock.now()))
+                lines.append((key, 1, self._clock.now()))
             else:
                 tally.unlogged += 1
         _write(lines)
@@ -101,7 +96,7 @@ class AccessLog:
     def close(self) -> None:
         """Log all remaining counts, and forget them."""
         with self._lock:
-            lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.unlogged]
+            lines = [(key, t.unlogged, t.since) for key, t in self._tallies.items() if t.unlogged]
             self._tallies.clear()
         _write(lines)
 
@@ -124,28 +119,18 @@ class AccessLog:
         for key, tally in ended:
             del self._tallies[key]
             if tally.unlogged:
-                lines.append(_line(key, tally))
+                lines.append((key, tally.unlogged, tally.since))
                 # The reader is not new any more, so the next line is a count.
                 self._tallies[key] = self._begin(key, logged=key.pace.lines)
         return lines
 
 
-def _line(key: _Key, tally: _Tally) -> _Line:
-    return _Line(key, tally.unlogged, tally.since)
-
-
 def _write(lines: list[_Line]) -> None:
     """Write lines to the log, outside the lock because this may wait for the log's reader."""
-    for line in lines:
-        level, event = (
-            (logging.WARNING, "access refused") if line.key.refused else (logging.INFO, "access")
-        )
-        since = datetime.fromtimestamp(line.since / SECOND, UTC).isoformat(timespec="seconds")
-        fields = {
-            "reader": line.key.reader,
-            "path": line.key.path,
-            "status": line.key.status.value,
-            "count": line.count,
-            "since": since,
-        }
-        _log.log(level, event, extra=fields)
+    for key, count, since in lines:
+        at = datetime.fromtimestamp(since / SECOND, UTC).isoformat(timespec="seconds")
+        fields = {**key._asdict(), "status": key.status.value, "count": count, "since": at}
+        if key.refused:
+            _log.warning("access refused", extra=fields)
+        else:
+            _log.info("access", extra=fields)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,7 +24,16 @@ from alerts.http.connection import CERTIFICATE, MAX_HEAD
 from alerts.http.forms import check_origin, read_fields
 from alerts.http.guard import Admission, Guard
 from alerts.http.hosts import check_host
-from alerts.http.responses import AnswerTurns, View, in_pieces, refusal_of, safely, status_only
+from alerts.http.responses import (
+    AnswerTurns,
+    SharedResponse,
+    View,
+    answer_on_thread,
+    in_pieces,
+    refusal_of,
+    safely,
+    status_only,
+)
 from alerts.http.views import HealthEndpoints, header
 from monitor.settings.sections import ANYBODY
 
@@ -37,21 +47,16 @@ MAX_BATCHES = 8
 _AGAIN = {"Retry-After": "1"}
 
 
-class Open:
-    """Endpoint for anyone, whose view only reads memory and is answered at once."""
+def open_endpoint(path: str, view: View) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint for anyone, whose view only reads memory and is answered at once."""
 
-    def __init__(self, path: str, view: View) -> None:
-        self._path = path
-        self._view = view
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request by the view; a failure becomes status 500."""
-
+    async def endpoint(request: Request) -> Response:
         async def respond() -> Response:
-            return self._view(Request(scope, receive))
+            return view(request)
 
-        response = await safely(self._path, respond)
-        await response(scope, receive, send)
+        return await safely(path, respond)
+
+    return endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +129,14 @@ class Guarded:
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
-                respond = partial(self._turns.answer, self._view, request)
-                await answer(await safely(self._path, respond))
+                respond = partial(answer_on_thread, self._view, request)
+                response = await safely(self._path, respond)
+                if is_held := not isinstance(response, SharedResponse):
+                    await answer(response)
             finally:
                 self._turns.give_back()
+            if not is_held:  # slow scrapers must not keep the turns of others
+                await answer(response)
 
     async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
         """Set reader and form in the request's state; return an answer if refused, else None."""
@@ -188,29 +197,29 @@ class Received(Guarded):
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """Views of a port for admitted readers, by path; they run on threads.
+class PortViews:
+    """Views of a port for admitted clients, by path; they run on threads.
 
     Attributes:
+        read: views for people and programs.
+        forms: views for responders. The request's state has ``reader``, ``responds`` and
+            ``fields``.
+        events: views for producers. The request's state has ``body`` and ``kind``.
         scraped: views for scrapers, with turns of their own: no page delays a scrape.
-        pages: views for people and programs.
-        forms: forms of readers who may act.
-        events: batches of events of producers.
     """
 
-    scraped: Mapping[str, View]
-    pages: Mapping[str, View] = field(default_factory=dict)
+    read: Mapping[str, View] = field(default_factory=dict)
     forms: Mapping[str, View] = field(default_factory=dict)
     events: Mapping[str, View] = field(default_factory=dict)
+    scraped: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Return the paths of views that are read, without forms and events."""
-        return (*self.scraped, *self.pages)
+        return (*self.scraped, *self.read)
 
 
-@dataclass(frozen=True, slots=True)
-class PortTurns:
+class PortTurns(NamedTuple):
     """Turns of a port, separate for scrapes, pages and events, so that none waits for another.
 
     Attributes:
@@ -230,7 +239,7 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 
 def make_app(
-    views: Views,
+    views: PortViews,
     probes: HealthEndpoints,
     access: Access,
     turns: PortTurns,
@@ -249,7 +258,7 @@ def make_app(
     ]
     index = "\n".join(["slicewatch", *listed_paths, ""])
     open_views: dict[str, View] = {**health}
-    if "/" not in views.pages:
+    if "/" not in views.read:
         open_views["/"] = lambda _: PlainTextResponse(index)
 
     def guarded(path: str, view: View, answer_turns: AnswerTurns, *, form: bool = False) -> Route:
@@ -258,9 +267,12 @@ def make_app(
 
     app = Starlette(
         routes=[
-            *(Route(path, Open(path, view), methods=_METHODS) for path, view in open_views.items()),
+            *(
+                Route(path, open_endpoint(path, view), methods=_METHODS)
+                for path, view in open_views.items()
+            ),
             *(guarded(path, view, turns.scraped) for path, view in views.scraped.items()),
-            *(guarded(path, view, turns.pages) for path, view in views.pages.items()),
+            *(guarded(path, view, turns.pages) for path, view in views.read.items()),
             *(guarded(path, view, turns.pages, form=True) for path, view in views.forms.items()),
             *(
                 Route(path, Received(path, view, access, turns.events), methods=("POST",))

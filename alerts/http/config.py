@@ -16,22 +16,16 @@ _MAX_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that each phase of a connection may take in total.
+    """Seconds that we wait for something.
 
     Attributes:
-        head: a TLS handshake, and a request head once begun.
-        idle: a connection without a request; longer than any usual scrape interval.
-        turn: waiting of a request for its turn.
-        write: one response.
-        drain: data still being sent when we close.
-        stop: unfinished answers when the server stops.
+        body: for the client to send a form or a batch.
+        turn: for the turn of a request.
+        stop: for unfinished answers when the server stops.
     """
 
-    head: float = 5.0
-    idle: float = 90.0
+    body: float = 5.0
     turn: float = 8.0
-    write: float = 10.0
-    drain: float = 0.5
     stop: float = 1.0
 
 
@@ -53,8 +47,8 @@ class HttpConfig:
         slices: True if a view shows slices. Otherwise no address needs TLS and credentials: probes
             and scrapers of operators have none, and learn nothing.
         section: section of the settings, for messages.
-        slots: most open connections; most of them wait for their client or their turn.
-        answers: most simultaneous scrapes; each may hold a page in memory.
+        slots: most open connections: two ports fit below the usual 1,024 descriptors of a process.
+        answers: most scrapes that are made at a time.
         pages: most other simultaneous answers; they take computing time from everything else.
         batches: most batches of events written at a time.
         timeouts: time-outs of clients.
@@ -72,7 +66,7 @@ class HttpConfig:
     insecure: bool = False
     slices: bool = True
     section: str = "server"
-    slots: int = 128
+    slots: int = 384
     answers: int = 16
     pages: int = 2
     batches: int = 4

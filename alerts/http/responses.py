@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import queue
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from http import HTTPStatus
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 View = Callable[[Request], Response]
 """Function that answers requests for one path; its exception becomes a 500 without details."""
 
-PIECE = 256 * 1024  # bytes; most pages have one piece
+PIECE = 64 * 1024  # bytes
 
 _log = logging.getLogger(__name__)
 
@@ -52,14 +49,10 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
 
 
 class AnswerTurns:
-    """Limit on answers that are made and sent at a time, with the threads that make them.
-
-    Views run on threads of their own, which nobody joins at the end. The interpreter would wait for
-    threads of asyncio and anyio: a silent database would keep a stopped service alive.
-    """
+    """Limit on answers at a time; further requests wait for their turn."""
 
     def __init__(self, number: int, patience: float) -> None:
-        """Create free turns; threads start on demand and are kept.
+        """Create free turns.
 
         Args:
             number: most answers at a time.
@@ -67,8 +60,7 @@ class AnswerTurns:
         """
         self._free = asyncio.Semaphore(number)
         self._patience = patience
-        self._waiting = self._busy = self._threads = 0
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting = 0
 
     @property
     def wanted(self) -> bool:
@@ -90,61 +82,67 @@ class AnswerTurns:
         """End a turn, so that a waiting request takes it."""
         self._free.release()
 
-    async def answer(self, view: View, request: Request) -> Response:
-        """Return the answer of a view, which runs on a thread; raise what it raises."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Response] = loop.create_future()
 
-        def make() -> None:
-            """Make the answer in a thread, and pass it or its error to the loop."""
-            try:
-                settled = partial(_settle, answer, answer.set_result, view(request))
-            except Exception as error:
-                settled = partial(_settle, answer, answer.set_exception, error)
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(settled)
+async def answer_on_thread(view: View, request: Request) -> Response:
+    """Return the answer of a view, which runs on a thread of its own; raise what it raises.
 
-        self._busy += 1
+    Nobody joins the thread at the end. The interpreter would wait for threads of asyncio and anyio:
+    a silent database would keep a stopped service alive.
+    """
+    answer: Future[Response] = Future()
+    answer.set_running_or_notify_cancel()  # nobody cancels it, even when the server stops
+
+    def make() -> None:
         try:
-            if self._busy > self._threads:
-                self._threads += 1
-                threading.Thread(target=self._run, name="view", daemon=True).start()
-            self._work.put(make)
-            return await answer
-        finally:
-            self._busy -= 1
+            answer.set_result(view(request))
+        except Exception as error:
+            answer.set_exception(error)
 
-    def _run(self) -> None:
-        while make := self._work.get():
-            make()
-
-    def close(self) -> None:
-        """Have each thread end after its present answer."""
-        for _ in range(self._threads):
-            self._work.put(None)
+    threading.Thread(target=make, name="view", daemon=True).start()
+    return await asyncio.wrap_future(answer)
 
 
-def _settle(
-    answer: asyncio.Future[Response], settle: Callable[[Any], None], result: object
-) -> None:
-    if not answer.done():  # given up when the server stopped
-        settle(result)
+class SharedResponse(Response):
+    """Answer from parts that other answers share; a client that stalls holds one piece alone."""
+
+    def __init__(self, parts: Sequence[bytes], headers: Mapping[str, str]) -> None:
+        size = sum(map(len, parts))
+        super().__init__(headers={**headers, "Content-Length": str(size)})
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the parts, each piece once the client took those before."""
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        for piece in _pieces(self._parts):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of all parts in pieces of about PIECE; no part is copied as a whole."""
+    waiting = bytearray()
+    for part in parts:
+        for start in range(0, len(part), PIECE):
+            waiting += part[start : start + PIECE]
+            if len(waiting) >= PIECE:
+                yield bytes(waiting)
+                waiting.clear()
+    yield bytes(waiting)
 
 
 def in_pieces(send: Send) -> Send:
     """Return a sender that splits bodies, each piece sent once the client took those before.
 
-    Sent at once, a page would lie in the connection's buffer for as long as its client likes, after
-    its turn has ended.
+    Sent at once, an answer would lie in the connection's buffer for as long as its client likes,
+    after its turn has ended.
     """
 
     async def send_pieces(message: Message) -> None:
-        body, more = message.get("body", b""), message.get("more_body", False)
-        for start in range(PIECE, len(body) + PIECE, PIECE) if body else ():
-            last = start >= len(body)
-            piece = {"body": body[start - PIECE : start], "more_body": more or not last}
-            await send({**message, **piece})
-        if not body:
-            await send(message)
+        body, sent = message.get("body", b""), 0
+        while len(body) - sent > PIECE:
+            await send({**message, "body": body[sent : sent + PIECE], "more_body": True})
+            sent += PIECE
+        await send({**message, "body": body[sent:]} if sent else message)
 
     return send_pieces

@@ -1,4 +1,4 @@
-"""HTTP server on a thread of its own: uvicorn with our acceptor instead of its listeners."""
+"""HTTP server on a thread of its own: uvicorn's protocol with our acceptor and loop."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import asyncio
 import logging
 import math
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Sequence
+from email.utils import formatdate
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.server import ServerState
 
 from alerts.http.acceptor import Acceptor
 from alerts.http.config import HttpConfig, tls_context
-from alerts.http.connection import MAX_HEAD, Connection, Phase
+from alerts.http.connection import MAX_HEAD, Connection, Patience
 from alerts.http.responses import AnswerTurns
 from monitor.errors import SlicewatchError
 
-_BACKLOG = 1024  # connections that the system holds until they are accepted
+_BACKLOG = 4096  # connections that the system holds until they are accepted, most by default
+_TICK = 0.1  # seconds between two looks at slow clients
+DEADLINES = Patience(request=90.0, answer=10.0)
+"""Most patience with any client: a request may take longer than any usual scrape interval."""
+_WHILE_TURNS_ARE_WANTED = Patience(request=math.inf, answer=1.0)
 _HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 
 _log = logging.getLogger(__name__)
@@ -49,7 +54,13 @@ class HttpServer:
         """
         config.check()
         self._config = config
-        self._server = _Uvicorn(config, tls_context(config), app, turns, tick)
+        self._tls = tls_context(config)
+        self._protocol = _settings(app)
+        self._protocol.load()
+        self._state = ServerState()
+        self._turns = turns
+        self._tick = tick
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._port = 0
 
@@ -69,73 +80,50 @@ class HttpServer:
         if self._config.exposed:
             _log.warning("metrics are served to others without TLS and credentials (insecure)")
         self._thread = threading.Thread(
-            target=self._serve, args=(listener,), name="http", daemon=True
+            target=self._run, args=(listener,), name="http", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
         """Close the port, finish the present answers, wait for the thread; safe to call twice."""
-        self._server.should_exit = True
+        self._stopping.set()
         if self._thread:
             self._thread.join()
 
-    def _serve(self, listener: socket.socket) -> None:
+    def _run(self, listener: socket.socket) -> None:
         with listener:
-            asyncio.run(self._server.serve([listener]))
+            asyncio.run(self._serve(listener))
 
-
-class _Uvicorn(uvicorn.Server):
-    """Server of uvicorn with our acceptor instead of its listeners."""
-
-    def __init__(
-        self,
-        config: HttpConfig,
-        tls: ssl.SSLContext | None,
-        app: ASGIApp,
-        turns: Sequence[AnswerTurns],
-        tick: Callable[[], None] | None,
-    ) -> None:
-        super().__init__(_settings(config, app))
-        self._times = config.timeouts
-        self._turns = turns
-        self._tick = tick
-        self._acceptor = Acceptor(config, tls, self._connection)
-        self._opened: asyncio.Task[None] | None = None
+    async def _serve(self, listener: socket.socket) -> None:
+        """Accept connections and look at them ten times a second, until the server stops."""
+        acceptor = Acceptor(self._config, self._tls, self._connection)
+        accepting = asyncio.create_task(acceptor.open(listener))
+        while not (self._stopping.is_set() or accepting.done()):
+            self._look_at(acceptor)
+            await asyncio.sleep(_TICK)
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        listener.close()
+        await acceptor.close()
+        if not accepting.cancelled():
+            accepting.result()  # raises what ended it
 
     def _connection(self, gone: Callable[[Connection], None]) -> Connection:
-        return Connection(self.config, self.server_state, self._times, gone)
+        return Connection(self._protocol, self._state, gone)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections on the given sockets."""
-        for listener in sockets or ():
-            self._opened = asyncio.create_task(self._acceptor.open(listener))
-        self.started = True
-
-    async def on_tick(self, counter: int) -> bool:
-        """End overdue and evict slow clients; return True to stop the server. Run every 0.1 s."""
-        if self._opened and self._opened.done():
-            self._opened.result()  # raises: a port that accepts nobody must not look alive
-        self._acceptor.end_overdue()
+    def _look_at(self, acceptor: Acceptor) -> None:
+        """Date the answers, and end clients that are too slow."""
+        date = (b"date", formatdate(usegmt=True).encode())
+        self._state.default_headers = [date, *self._protocol.encoded_headers]
+        acceptor.evict(DEADLINES, most=self._config.slots)
         # A client that does not take its answer loses its turn to a waiting one.
         if any(turns.wanted for turns in self._turns):
-            self._acceptor.evict(Phase.WRITING)
+            acceptor.evict(_WHILE_TURNS_ARE_WANTED, most=1)
         if self._tick:
             self._tick()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, then end the open ones and the threads."""
-        if self._opened:
-            self._opened.cancel()
-            await asyncio.wait([self._opened])
-        for listener in sockets or ():
-            listener.close()
-        await self._acceptor.close()
-        for turns in self._turns:
-            turns.close()
 
 
-def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
+def _settings(app: ASGIApp) -> uvicorn.Config:
     """Return uvicorn's configuration for this application, silent except for errors."""
     return uvicorn.Config(
         app,
@@ -144,7 +132,7 @@ def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         interface="asgi3",
         h11_max_incomplete_event_size=MAX_HEAD,
-        timeout_keep_alive=math.ceil(config.timeouts.idle),
+        timeout_keep_alive=math.ceil(DEADLINES.request),
         headers=_HEADERS,
         server_header=False,
         proxy_headers=False,

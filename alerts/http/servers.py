@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from alerts.exposition.exporter import Exporter
 from alerts.http.access_log import AccessLog
-from alerts.http.app import Access, PortTurns, Views, make_app
+from alerts.http.app import Access, PortTurns, PortViews, make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
-from alerts.http.responses import AnswerTurns, View
+from alerts.http.responses import AnswerTurns
 from alerts.http.server import HttpServer
 from alerts.http.views import (
     METRICS,
@@ -26,21 +25,7 @@ from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 from monitor.settings.checks import is_loopback
 
-
-@dataclass(frozen=True, slots=True)
-class PortViews:
-    """Additional views of the fairness port, by path, from other packages.
-
-    Attributes:
-        read: views for admitted readers, by path.
-        forms: views for responders, by path. The request's state has ``reader``, ``responds`` and
-            ``fields``.
-        events: views for producers, by path. The request's state has ``body`` and ``kind``.
-    """
-
-    read: Mapping[str, View] = field(default_factory=dict)
-    forms: Mapping[str, View] = field(default_factory=dict)
-    events: Mapping[str, View] = field(default_factory=dict)
+_NO_PAGES = PortViews()
 
 
 class Servers:
@@ -59,7 +44,7 @@ class Servers:
         clock: Clock,
         *,
         snapshots: Find | None = None,
-        pages: PortViews = PortViews(),
+        pages: PortViews = _NO_PAGES,
     ) -> None:
         """Check the policy and load the certificates, without binding a port.
 
@@ -81,14 +66,16 @@ class Servers:
         read = dict(pages.read)
         if snapshots is not None:
             read[SNAPSHOT] = snapshot_view(snapshots)
-        views = Views({METRICS: metrics_view(body)}, read, pages.forms, pages.events)
+        views = replace(pages, read=read, scraped={METRICS: metrics_view(body)})
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
-            _server(operations, Views({METRICS: metrics_view(exporter.operations)}), probes)
+            _server(
+                operations, PortViews(scraped={METRICS: metrics_view(exporter.operations)}), probes
+            )
             if operations
             else None
         )
-        exporter.metrics.set_insecure(fairness.exposed)
+        exporter.metrics.show_process("server_insecure", fairness.exposed)
 
     @property
     def port(self) -> int:
@@ -128,11 +115,17 @@ def metrics_server(config: HttpConfig, body: Body, health: HealthChecks) -> Http
     Raises:
         SlicewatchError: the policy forbids the settings, or a file cannot be read.
     """
-    return _server(config, Views({METRICS: metrics_view(body)}), HealthEndpoints(health))
+    return _server(
+        config, PortViews(scraped={METRICS: metrics_view(body)}), HealthEndpoints(health)
+    )
+
+
+def _metrics_alone(body: Body) -> PortViews:
+    return PortViews(scraped={METRICS: metrics_view(body)})
 
 
 def _server(
-    config: HttpConfig, views: Views, probes: HealthEndpoints, log: AccessLog | None = None
+    config: HttpConfig, views: PortViews, probes: HealthEndpoints, log: AccessLog | None = None
 ) -> HttpServer:
     """Build a port's server: guard, log, turns of answers, and views."""
     guard = Guard(
@@ -141,9 +134,9 @@ def _server(
         responders=config.responders,
         producers=config.producers,
     )
-    local, seconds = is_loopback(config.host), config.timeouts.head
+    local, seconds = is_loopback(config.host), config.timeouts.body
     access = Access(guard, log, config.origins, local, seconds)
     sizes = config.answers, config.pages, config.batches
-    turns = [AnswerTurns(size, config.timeouts.turn) for size in sizes]
-    app = make_app(views, probes, access, PortTurns(*turns))
+    turns = PortTurns(*(AnswerTurns(size, config.timeouts.turn) for size in sizes))
+    app = make_app(views, probes, access, turns)
     return HttpServer(config, app, turns, tick=log.sweep if log else None)

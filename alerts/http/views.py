@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from alerts.exposition.exporter import accepts_gzip
-from alerts.http.responses import View, status_only
+from alerts.http.responses import SharedResponse, View, status_only
 from monitor.errors import StoreError
 
-Body = Callable[[str, bool], tuple[bytes, str]]
-"""Function from an Accept header, and whether to compress, to a body and its content type."""
+Body = Callable[[str, bool], tuple[Sequence[bytes], str]]
+"""Function from an Accept header, and whether to compress, to a body's parts and content type."""
 Find = Callable[[int], bytes | None]
 """Function from a number to its stored Snapshot, or None. Raises StoreError."""
 
@@ -36,14 +36,14 @@ def metrics_view(body: Body) -> View:
     """Return the view that answers with the metrics that ``body`` makes for its request.
 
     Args:
-        body: returns body and content type for an Accept header, compressed if asked for.
+        body: returns parts and content type for an Accept header, compressed if asked for.
     """
 
     def view(request: Request) -> Response:
         gzip = accepts_gzip(header(request, "accept-encoding"))
-        content, content_type = body(header(request, "accept"), gzip)
+        parts, content_type = body(header(request, "accept"), gzip)
         headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
-        return Response(content, headers=headers | ({"Content-Encoding": "gzip"} if gzip else {}))
+        return SharedResponse(parts, headers | ({"Content-Encoding": "gzip"} if gzip else {}))
 
     return view
 

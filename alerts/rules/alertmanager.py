@@ -5,16 +5,19 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from alerts.rules.declarations import Inhibition, Severity, declarations, matcher
+import yaml
+
+from alerts.rules.declarations import Inhibition, declarations, matcher
 from monitor.core.quiet_times import WEEKDAYS
 from monitor.settings import Alerting, Receiver, Settings
 
 Document = dict[str, Any]
 
-GROUP_BY = ("alertname", "condition", "job", "contract", "metric")
+_CONSTANT: Document = yaml.safe_load(
+    (resources.files(__package__) / "alertmanager.yaml").read_text(encoding="utf-8")
+)
+GROUP_BY: tuple[str, ...] = tuple(_CONSTANT["route"]["group_by"])
 OFFICE_HOURS = "office-hours"
-TEMPLATES = "templates/*.tmpl"
-"""Path of the templates below Alertmanager's configuration folder."""
 
 
 def notifications() -> str:
@@ -26,8 +29,8 @@ def notifications() -> str:
 def configuration(settings: Settings) -> Document:
     """Return Alertmanager's configuration for these settings."""
     return {
-        "templates": [TEMPLATES],
-        "route": _route(),
+        "templates": _CONSTANT["templates"],
+        "route": _CONSTANT["route"],
         "inhibit_rules": [_inhibit_rule(inhibition) for inhibition in declarations().inhibitions],
         "time_intervals": [_office(settings.alerting)],
         "receivers": [
@@ -42,39 +45,6 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
         "target_matchers": [inhibition.mute.matcher],
         "equal": list(inhibition.equal),
     }
-
-
-def _route() -> Document:
-    """Return the routing tree, by severity."""
-    return {
-        # Alerts without a severity of ours wake nobody, but are not lost.
-        "receiver": "ticket",
-        "group_by": list(GROUP_BY),
-        "group_wait": "30s",
-        "group_interval": "5m",
-        "repeat_interval": "4h",
-        "routes": [
-            _to("deadman", Severity.NONE, ("0s", "1m", "1m")),
-            _to("page", Severity.PAGE, ("30s", "5m", "4h")),
-            _in_office_hours(_to("ticket", Severity.TICKET, ("5m", "15m", "24h"))),
-            _to("visible", Severity.INFO, ("5m", "1h", "168h")),
-        ],
-    }
-
-
-def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Document:
-    wait, interval, repeat = pace
-    return {
-        "receiver": receiver,
-        "matchers": [f'severity="{severity.value}"'],
-        "group_wait": wait,
-        "group_interval": interval,
-        "repeat_interval": repeat,
-    }
-
-
-def _in_office_hours(route: Document) -> Document:
-    return {**route, "active_time_intervals": [OFFICE_HOURS]}
 
 
 def _office(alerting: Alerting) -> Document:
@@ -102,7 +72,8 @@ def _receiver(name: str, receiver: Receiver) -> Document:
     if receiver.webhook_url is not None:
         configured["webhook_configs"] = [_webhook(receiver, resolved)]
     if receiver.chat_url_file is not None:
-        configured["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
+        chat = {"api_url_file": receiver.chat_url_file, "send_resolved": resolved}
+        configured["slack_configs"] = [chat | _CONSTANT["chat"]]
     return configured
 
 
@@ -112,15 +83,3 @@ def _webhook(receiver: Receiver, resolved: bool) -> Document:
         login = {"credentials_file": receiver.webhook_token_file}
         webhook["http_config"] = {"authorization": login}
     return webhook
-
-
-def _chat(url_file: str, resolved: bool) -> Document:
-    return {
-        "api_url_file": url_file,
-        "send_resolved": resolved,
-        "title": '{{ template "slicewatch.title" . }}',
-        "title_link": '{{ template "slicewatch.link" . }}',
-        "text": '{{ template "slicewatch.text" . }}',
-        "fallback": '{{ template "slicewatch.title" . }}',
-        "color": '{{ template "slicewatch.color" . }}',
-    }

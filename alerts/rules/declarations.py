@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
-from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Any
 
@@ -16,7 +14,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
-from alerts.declared import Part, is_declared
+from alerts.declared import Name, PanelName, Part, Text, filled, is_declared
 from alerts.rules.metric_texts import metric_texts
 from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.contract import Metric
@@ -26,14 +24,9 @@ from monitor.settings import Settings
 
 Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prometheus: 15m.")]
 AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
-Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
 Key = Annotated[
     str,
     Meta(pattern=r"^(Slicewatch([A-Z][a-z]+)+|[a-z][a-z_]*)$", description="A name or condition."),
-]
-Text = Annotated[str, Meta(min_length=1)]
-PanelName = Annotated[
-    str, Meta(pattern=r"^[a-z]+\.[a-z_]+$", description="A dashboard and a panel of it: fleet.age.")
 ]
 Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be filled in by people.")]
 
@@ -194,7 +187,6 @@ def schema() -> dict[str, Any]:
 
 
 FILE = "alerts.yaml"
-_PLACEHOLDER = re.compile(r"<< (\w+) >>")
 _STALE_SECONDS = 300
 _STALE_CYCLES = 3
 _LABELS_STALE_SECONDS = 3 * 86_400
@@ -241,13 +233,3 @@ def values(settings: Settings) -> dict[str, str]:
             "evaluation_stale_seconds": str(stale),
         }
     )
-
-
-def filled(text: str, replacements: Mapping[str, str]) -> str:
-    """Return a text with its placeholders replaced, also those inside the replacements.
-
-    Example:
-        >>> filled("up to << day >>", {"day": "<< year >>-01-01", "year": "2026"})
-        'up to 2026-01-01'
-    """
-    return _PLACEHOLDER.sub(lambda match: filled(replacements[match[1]], replacements), text)

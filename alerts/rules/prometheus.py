@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alerts.dashboards import places
+from alerts.declared import filled
 from alerts.exposition.renderer import MAX_SERIES
 from alerts.rules.declarations import (
     Alert,
     alerts,
     breach_runbook,
     declarations,
-    filled,
     groups,
     values,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 
-from alerts.exposition import catalogue
+from alerts.exposition.catalogue import FAMILIES
 
 PREFIX = "Slicewatch"
 """Beginning of the names of all alerts."""
@@ -24,10 +24,10 @@ class AlertSubject(enum.StrEnum):
     def family(self) -> str:
         """Return the name of a metric that is exported whenever the subject has any metric."""
         families = {
-            AlertSubject.CONTRACT: catalogue.STATE,
-            AlertSubject.PROBE_SET: catalogue.PROBE_SET_INFO,
+            AlertSubject.CONTRACT: "slice_state",
+            AlertSubject.PROBE_SET: "probe_set_info",
         }
-        return families[self].name
+        return FAMILIES[families[self]].name
 
     @property
     def record(self) -> str:

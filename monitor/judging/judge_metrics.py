@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family
+from alerts.exposition.catalogue import FAMILIES
 from alerts.exposition.exporter import metrics_body
+from alerts.exposition.service_metrics import metric_of
+from alerts.exposition.shard_metrics import Values
 from monitor.judging.judge_protocol import JudgeUse
 from monitor.judging.output_events import Status
 from monitor.judging.worker import Worker
@@ -30,28 +31,20 @@ class JudgeMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the judge's families of the catalogue, with a series for every result."""
-        outputs = CounterMetricFamily(
-            catalogue.JUDGE_OUTPUTS.name,
-            catalogue.JUDGE_OUTPUTS.help,
-            labels=catalogue.JUDGE_OUTPUTS.labels,
-        )
-        for status in get_args(Status):
-            outputs.add_metric((status,), self._worker.counts[status])
-        yield outputs
-        yield _counter(catalogue.JUDGE_REQUESTS, self._use.requests)
-        yield _counter(catalogue.JUDGE_SECONDS, self._use.seconds)
-        yield _counter(catalogue.JUDGE_TOKENS, self._use.tokens)
-        waiting = catalogue.JUDGE_WAITING
-        yield GaugeMetricFamily(waiting.name, waiting.help, value=bool(self._worker.waits_for))
+        counts, use = self._worker.counts, self._use
+        samples: Values = {
+            "judge_outputs_total": {(status,): counts[status] for status in get_args(Status)},
+            "judge_requests_total": {(): use.requests},
+            "judge_request_seconds_total": {(): use.seconds},
+            "judge_tokens_total": {(): use.tokens},
+            "judge_waiting": {(): bool(self._worker.waits_for)},
+        }
+        yield from (metric_of(FAMILIES[name], values) for name, values in samples.items())
 
-    def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return bytes and MIME type of all metrics, gzipped if asked."""
+    def body(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
+        """Return parts and MIME type of all metrics, gzipped if asked."""
         return metrics_body(self._registry, accept, gzip)
 
     def ready(self) -> tuple[bool, str]:
         """Return True and ``ok`` while outputs are judged, else False and what they wait for."""
         return not self._worker.waits_for, self._worker.waits_for or "ok"
-
-
-def _counter(family: Family, value: float) -> Metric:
-    return CounterMetricFamily(family.name, family.help, value=value)

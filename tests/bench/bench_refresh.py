@@ -268,7 +268,7 @@ def rendering(snapshot: Snapshot, copies: int) -> tuple[int, float]:
         exporter = Exporter(ServiceMetrics(), max_series=10_000_000, clock=SystemClock())
         gc.collect()
         took.append(cpu(lambda: exporter.publish(page)))  # noqa: B023 - called at once
-    lines = exporter.body("", False)[0].splitlines()
+    lines = b"".join(exporter.body("", False)[0]).splitlines()
     series = sum(1 for line in lines if not line.startswith(b"#"))
     return series, 1e6 * min(took) / series
 

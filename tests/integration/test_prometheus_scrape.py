@@ -108,7 +108,8 @@ def exporter() -> Exporter:
     metrics.set_shard(Shard("decisions", 0), Tallies(messages=20, events=20, counted=20), 0, 0.0)
     metrics.set_consumer_state("caught_up")
     metrics.observe_label_delays([100.0, 1e6] * 50)
-    metrics.evaluated(RealClock().now(), 0.1)
+    metrics.show_process("evaluation_timestamp_seconds", RealClock().now() / 1e6)
+    metrics.show_process("evaluation_duration_seconds", 0.1)
     made = Exporter(metrics, max_series=10_000, clock=RealClock())
     made.publish(shown())
     return made
@@ -132,7 +133,10 @@ def server(exporter: Exporter, certificates: Certificates) -> Iterator[Servers]:
 def test_promtool_finds_nothing_to_say(exporter: Exporter) -> None:
     page, _ = exporter.body("", gzip=False)
     done = subprocess.run(
-        [binary("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
+        [binary("promtool"), "check", "metrics"],
+        input=b"".join(page),
+        capture_output=True,
+        check=False,
     )
 
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")

@@ -57,7 +57,7 @@ class Watched:
             self.service.ingest.step(0)
         self.clock.seconds += 600.0
         self.service.evaluate_once()
-        return read_page(self.service.exporter.body("", gzip=False)[0].decode())
+        return read_page(b"".join(self.service.exporter.body("", gzip=False)[0]).decode())
 
 
 def decisions(number: int) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,6 @@ import msgspec
 import alerts
 import consumers
 import monitor
-from alerts.exposition.catalogue import CATALOGUE
 from consumers.receiving import BatchAnswer
 from monitor.audit.audit_report import AuditReport
 from monitor.audit.scorecard.card import Scorecard
@@ -34,10 +33,6 @@ PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
 """Where they are imported from: the tree, or an installed wheel."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGERS = frozenset({"log", "_log"})
-
-
-def metric_names() -> set[str]:
-    return {family.name for family in CATALOGUE}
 
 
 def fields_below(kind: type) -> set[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 from surface_types import Row, Surface
@@ -53,9 +52,11 @@ def _lines() -> Iterator[str]:
             yield _of_decisions()
         yield "| name | rule | how, or why |"
         yield "|---|---|---|"
-        rows = sorted((r for r in TABLE if r.surface is surface), key=_by_rule)
-        for (rule, why), some in groupby(rows, lambda row: (row.rule, row.why)):
-            yield f"| {', '.join(map(_name, some))} | {_word(rule.name)} | {why} |"
+        groups: dict[tuple[Rule, str], list[Row]] = {}
+        for row in sorted((r for r in TABLE if r.surface is surface), key=_by_rule):
+            groups.setdefault((row.rule, row.why), []).append(row)
+        for (rule, why), rows in groups.items():
+            yield f"| {', '.join(map(_name, rows))} | {_word(rule.name)} | {why} |"
     yield ""
 
 

@@ -16,7 +16,6 @@ from surface_types import Surface
 from surfaces import TABLE, rows_of
 
 import monitor.settings
-from alerts.exposition import catalogue
 from monitor.core.privacy.rules import PrivacyRule as Rule
 from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.traffic import Produced
@@ -38,7 +37,6 @@ def logged() -> set[str]:
 @pytest.mark.parametrize(
     ("surface", "names"),
     [
-        (Surface.METRIC, exported.metric_names),
         (Surface.SNAPSHOT, exported.snapshot_names),
         (Surface.PUBLISHED, exported.published_names),
         (Surface.STATUS, exported.status_names),
@@ -128,12 +126,3 @@ def test_the_manual_has_the_table() -> None:
     manual = MANUAL.read_text()
     assert manual.count(BEGIN) == manual.count(END) == 1
     assert written(manual) == manual, "run: python tests/privacy/surface_manual.py"
-
-
-def test_a_metric_declares_the_rule_that_its_row_explains() -> None:
-    rows = rows_of(Surface.METRIC)
-    families = [*catalogue.PAGE, *catalogue.SERVICE]
-    assert len(families) > 100
-    assert {one.name: one.rule for one in families} == {
-        one.name: rows[one.name].rule for one in families
-    }

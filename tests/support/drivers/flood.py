@@ -169,7 +169,7 @@ class Flood:
 
     def page(self) -> dict[str, float]:
         """All that is exported, by name and labels."""
-        text = self.service.exporter.body("", gzip=False)[0].decode()
+        text = b"".join(self.service.exporter.body("", gzip=False)[0]).decode()
         return {
             " ".join(
                 [sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))]

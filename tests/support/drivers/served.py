@@ -13,15 +13,11 @@ from pathlib import Path
 
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
-from alerts.http import HealthChecks, HttpConfig, Servers, Timeouts
+from alerts.http import HealthChecks, HttpConfig, Servers
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 
-# Short where a test waits for the end of a phase, long where it must not matter.
-QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
 FAR = 20.0
-# Patient with our own clients, which a busy machine may hold up between two calls.
-PATIENT = replace(QUICK, head=FAR, idle=FAR)
 GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _CLOSING = b"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + _CLOSING

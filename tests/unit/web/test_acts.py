@@ -233,7 +233,7 @@ def test_only_small_forms_are_read(site: ServedSite, kind: str, body: str, statu
 
 
 def test_who_sends_a_form_slowly_is_answered_all_the_same(engine: sa.Engine) -> None:
-    config = replace(OPEN, timeouts=Timeouts(head=0.3))
+    config = replace(OPEN, timeouts=Timeouts(body=0.3))
     with (
         served_site(engine, SetClock(T0 + HOUR), config=config) as site,
         connect(site.servers) as client,

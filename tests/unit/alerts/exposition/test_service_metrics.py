@@ -160,12 +160,10 @@ def test_the_small_facts() -> None:
     assert value(metrics, "store_write_failures_total") == 0
     assert value(metrics, "flushes_total") == 0
     assert value(metrics, "server_insecure") == 0
-    assert value(metrics, "evaluation_timestamp_seconds") is None
 
     metrics.store_failed()
     metrics.flushed(0.25)
     metrics.flushed(0.5)
-    metrics.evaluated(3_500_000, 0.75)
     metrics.set_pending(12)
     metrics.set_watermark_lag(-3.0)
     metrics.set_label_health(0.12345, None)
@@ -179,8 +177,6 @@ def test_the_small_facts() -> None:
     assert value(metrics, "store_write_failures_total") == 1
     assert value(metrics, "flushes_total") == 2
     assert value(metrics, "flush_duration_seconds") == 0.5
-    assert value(metrics, "evaluation_timestamp_seconds") == 3.5
-    assert value(metrics, "evaluation_duration_seconds") == 0.75
     assert value(metrics, "pending_decisions") == 12
     assert value(metrics, "watermark_lag_seconds") == 0
     assert value(metrics, "label_coverage_ratio") == 0.12
@@ -193,6 +189,15 @@ def test_the_small_facts() -> None:
     assert value(metrics, "pending_decisions") is None
 
 
+def test_only_what_is_about_the_process_is_shown_as_it_is() -> None:
+    metrics = ServiceMetrics()
+    assert value(metrics, "retention_refused") is None
+    metrics.show_process("retention_refused", True)
+    assert value(metrics, "retention_refused") == 1
+    with pytest.raises(ValueError, match="pending_decisions is not about the process alone"):
+        metrics.show_process("pending_decisions", 12)
+
+
 def everything() -> ServiceMetrics:
     metrics = ServiceMetrics()
     metrics.set_shard(SHARD, tallies(requested={"auto_serve": 9_000}), 0, 0.0, offsets=12)
@@ -202,17 +207,18 @@ def everything() -> ServiceMetrics:
     metrics.set_pending(1)
     metrics.set_watermark_lag(1.0)
     metrics.add_unknown_values("channel", 1)
-    metrics.evaluated(1, 1.0)
     metrics.set_label_health(0.5, 0.5)
     metrics.set_unpublished_labels(5)
     metrics.set_clusters(2, 64, repeats=True)
     metrics.rendered(0.1, 5, 0)
-    metrics.set_withheld(False)
     metrics.set_ahead(SHARD, 1)
     metrics.set_blind(())
-    metrics.set_retention_refused(False)
     metrics.set_report(("2026-W47", 1))
-    metrics.set_certificates([("server", 1)])
+    for name in ("evaluation_timestamp_seconds", "evaluation_duration_seconds"):
+        metrics.show_process(name, 1)
+    metrics.show_process("exposition_withheld", 0)
+    metrics.show_process("retention_refused", False)
+    metrics.show_process("certificate_not_after_timestamp_seconds", 1e-6, "server")
     dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
     metrics.set_bias_scores([CurrentScore(dimension, score, 0.01, 20_007)])

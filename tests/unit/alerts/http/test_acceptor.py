@@ -7,12 +7,11 @@ import socket
 from collections.abc import Callable
 
 import uvicorn
-from served import QUICK
 from uvicorn.server import ServerState
 
 from alerts.http import HttpConfig
 from alerts.http.acceptor import Acceptor
-from alerts.http.connection import Connection, Phase
+from alerts.http.connection import Connection, Patience
 
 
 def test_a_client_that_is_evicted_before_it_had_its_turn_is_hung_up_on() -> None:
@@ -25,11 +24,14 @@ async def _evicted_at_once() -> bytes:
 
     def connect(gone: Callable[[Connection], None]) -> Connection:
         made = Connection(
-            uvicorn.Config(_nothing, interface="asgi3", log_config=None), ServerState(), QUICK, gone
+            uvicorn.Config(_nothing, interface="asgi3", log_config=None), ServerState(), gone
         )
         made.since -= 60.0
-        loop.call_soon(acceptor.evict, Phase.READING)  # before the task that is made for it
+        loop.call_soon(evict)  # before the task that is made for it
         return made
+
+    def evict() -> None:
+        acceptor.evict(Patience(30.0, 30.0), most=1)
 
     acceptor = Acceptor(HttpConfig(), None, connect)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -23,7 +23,6 @@ from certificates import Certificates, make_certificates
 from served import (
     FAR,
     GET,
-    PATIENT,
     SCRAPE,
     Start,
     Switches,
@@ -145,7 +144,7 @@ def test_the_token_guards_metrics_alone(start: Start) -> None:
 def test_an_error_inside_is_a_500_without_details(
     start: Start, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(accept: str, gzip: bool) -> tuple[bytes, str]:
+    def fail(accept: str, gzip: bool) -> tuple[list[bytes], str]:
         raise RuntimeError("private detail")
 
     monkeypatch.setattr(exporter, "body", fail)
@@ -169,8 +168,8 @@ def test_clients_that_wait_do_not_keep_others_out(start: Start, first: bytes) ->
 
 def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) -> None:
     big = b"x" * 20_000_000
-    exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
-    server = start(slots=1, timeouts=PATIENT)
+    exporter.body = lambda accept, gzip: ([big], TEXT)  # type: ignore[method-assign]
+    server = start(slots=1)
     with connect(server) as stuck:
         stuck.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         stuck.recv(1)
@@ -183,7 +182,7 @@ def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
     start: Start, exporter: Exporter
 ) -> None:
     big = b"x" * 20_000_000
-    exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
+    exporter.body = lambda accept, gzip: ([big], TEXT)  # type: ignore[method-assign]
     server = start(answers=2)
     stuck = [connect(server) for _ in range(4)]
     for client in stuck:
@@ -198,13 +197,13 @@ def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
 def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter: Exporter) -> None:
     begun, going_on = threading.Event(), threading.Event()
 
-    def slow(accept: str, gzip: bool) -> tuple[bytes, str]:
+    def slow(accept: str, gzip: bool) -> tuple[list[bytes], str]:
         begun.set()
         going_on.wait(FAR)
-        return b"", TEXT
+        return [], TEXT
 
     exporter.body = slow  # type: ignore[method-assign]
-    server = start(answers=1, timeouts=replace(Timeouts(), turn=0.2))
+    server = start(answers=1, timeouts=Timeouts(turn=0.2))
     with connect(server) as first:
         first.sendall(SCRAPE)
         assert begun.wait(FAR)
@@ -228,10 +227,10 @@ def test_a_crowd_of_scrapers_is_answered_and_nobody_reset(
     page = gzip.compress(os.urandom(400_000))
     all_have_asked = threading.Event()
 
-    def body(accept: str, gzip: bool) -> tuple[bytes, str]:
+    def body(accept: str, gzip: bool) -> tuple[list[bytes], str]:
         all_have_asked.wait(FAR)
         time.sleep(0.03)
-        return page, TEXT
+        return [page], TEXT
 
     exporter.body = body  # type: ignore[method-assign]
     server = start(timeouts=Timeouts(turn=3 * FAR), **limits)

@@ -121,7 +121,8 @@ def test_one_port_serves_everything(start: Start) -> None:
     _, body = fetch(servers.port, Authorization="Bearer first")
 
     assert servers.operations_port is None
-    assert stems(catalogue.STATE, catalogue.UNKNOWN_VALUES, catalogue.CONSUMER_STATE) < names(body)
+    shown = ("slice_state", "attribute_values_unknown", "consumer_state")
+    assert {f"slicewatch_{name}" for name in shown} < names(body)
     assert "process_start_time_seconds" in names(body)
 
 
@@ -309,7 +310,7 @@ def test_without_credentials_readers_are_anonymous_and_stopping_tells_the_rest(
 def test_a_view_that_fails_is_logged_as_it_was_answered(
     start: Start, exporter: Exporter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(accept: str, gzip: bool) -> tuple[bytes, str]:
+    def fail(accept: str, gzip: bool) -> tuple[list[bytes], str]:
         raise RuntimeError
 
     exporter.fairness = fail  # type: ignore[method-assign]

@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 import alerts.rules
+from alerts.declared import filled
 from alerts.rules import declarations
-from alerts.rules.declarations import Alert, Declarations, Severity, filled, schema, values
+from alerts.rules.declarations import Alert, Declarations, Severity, schema, values
 from alerts.rules.metric_texts import metric_texts
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State

@@ -302,7 +302,7 @@ def test_a_broker_that_is_away_is_said_and_nothing_is_counted(trouble: str, site
 
 
 @pytest.mark.parametrize(
-    "site", [replace(GUARDED, timeouts=Timeouts(turn=PATIENT, head=PATIENT))], indirect=True
+    "site", [replace(GUARDED, timeouts=Timeouts(turn=PATIENT, body=PATIENT))], indirect=True
 )
 def test_batches_wait_in_a_bounded_number_and_keep_no_scrape_waiting(
     site: Site, monkeypatch: pytest.MonkeyPatch
