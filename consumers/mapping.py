@@ -9,6 +9,7 @@ Source: RFC 6901 (JSON pointers).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -230,15 +231,29 @@ def _checked_names(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
 def _missing_text(kind: Kind, section: EventMappingSettings, missing: Sequence[str]) -> str:
     places = {**section.fields, **{name: f"/{name}" for name in missing}}
     verb = "is" if len(missing) == 1 else "are"
-    table = ", ".join(f"{_toml(name)} = {_toml(place, 1)}" for name, place in places.items())
     return (
         f"{', '.join(missing)} {verb} missing; say where it is, or set it in"
-        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {{ {table} }}"
+        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {inline(places)}"
     )
 
 
-def _toml(text: str, quoted: bool | int = False) -> str:
-    return json.dumps(text, ensure_ascii=False) if quoted or not text.isidentifier() else text
+def inline(texts: Mapping[str, str]) -> str:
+    """Return texts by key as an inline table of TOML.
+
+    Example:
+        >>> inline({"route": "/r", "attributes.tier": "/a/t"})
+        '{ route = "/r", "attributes.tier" = "/a/t" }'
+    """
+    pairs = (
+        f"{key if re.fullmatch('[A-Za-z0-9_]+', key) else toml(key)} = {toml(text)}"
+        for key, text in texts.items()
+    )
+    return f"{{ {', '.join(pairs)} }}"
+
+
+def toml(value: str | Sequence[str]) -> str:
+    """Return a text, or a list of texts, as TOML, which JSON's text and lists are."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:

@@ -84,7 +84,7 @@ from monitor.version import program_version
 # importing them is a third of the start.
 if TYPE_CHECKING:
     from alerts.http import Find, HealthChecks, HttpConfig, Servers
-    from consumers.receiving import EventReceiver
+    from consumers.receiving import EventJudge, EventReceiver
     from consumers.sources.event_log import EventLog
     from consumers.sources.inbox import Inbox
     from consumers.sources.kafka_admin import KafkaConnection
@@ -265,21 +265,28 @@ def log_source(settings: Settings, log: EventLog) -> RecordSource:
     return LogSource(log, settings.stream.topics, settings.stream.horizon)
 
 
-def open_inbox(settings: Settings, log: EventLog, clock: Clock) -> Inbox:
+def open_inbox(
+    settings: Settings, log: EventLog, clock: Clock, reached: Callable[[str], int]
+) -> Inbox:
     """Return the inbox whose files go into an event log; its folder is created.
+
+    Args:
+        settings: settings of an embedded run.
+        log: the event log.
+        clock: the service's clock.
+        reached: returns the event time that all partitions of a topic have reached.
 
     Raises:
         SourceError: the folder cannot be created.
     """
-    from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
     from consumers.sources.inbox import Inbox  # noqa: PLC0415 - embedded runs only
 
     return Inbox(
         event_folder(settings) / "inbox",
         log,
         settings.stream.topics,
-        EventJudge(checking_codecs(settings), clock.now).explain,
-        mapped=settings.mapping != MappingSettings(),
+        _event_judge(settings, clock, reached).explain,
+        mapped=bool(settings.mapping.labels.fields),
     )
 
 
@@ -642,19 +649,31 @@ def producers(settings: Settings) -> tuple[str, ...]:
 
 
 def build_receiver(
-    settings: Settings, metrics: Observer, clock: Clock, log: EventLog | None = None
+    settings: Settings,
+    metrics: Observer,
+    clock: Clock,
+    reached: Callable[[str], int],
+    log: EventLog | None = None,
 ) -> EventReceiver | None:
     """Return the receiver of events over HTTP, into Kafka or ``log``; None without producers."""
     if not producers(settings):
         return None
-    from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
+    from consumers.receiving import EventReceiver  # noqa: PLC0415 - slow to load
 
     return EventReceiver(
-        EventJudge(checking_codecs(settings), clock.now),
+        _event_judge(settings, clock, reached),
         log or kafka_writer(settings),
         settings.stream.topics,
         metrics.add_unreadable,
     )
+
+
+def _event_judge(settings: Settings, clock: Clock, reached: Callable[[str], int]) -> EventJudge:
+    from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
+
+    topics = settings.stream.topics
+    codecs = checking_codecs(settings)
+    return EventJudge(codecs, clock.now, lambda are_labels: reached(topics[are_labels]))
 
 
 def kafka_writer(settings: Settings) -> KafkaWriter:

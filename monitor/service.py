@@ -135,10 +135,14 @@ class Service:
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
         self._inbox = (
-            composition.open_inbox(settings, log_of_events, self._clock) if log_of_events else None
+            composition.open_inbox(settings, log_of_events, self._clock, self._reached)
+            if log_of_events
+            else None
         )
         self._receiver = (
-            composition.build_receiver(settings, self.metrics, self._clock, log_of_events)
+            composition.build_receiver(
+                *(settings, self.metrics, self._clock, self._reached, log_of_events)
+            )
             if parts.ingest
             else None
         )
@@ -260,6 +264,10 @@ class Service:
                 log.exception("a part of the service has failed")
         finally:
             self._ending.set()
+
+    def _reached(self, topic: str) -> int:
+        """Return the event time that each shard of a topic had reached; only ingest knows it."""
+        return 0 if self.ingest is None else self.ingest.reached(topic)
 
     def _watch(self, watchdog: Watchdog) -> None:
         while not self._ending.wait(WATCH_SECONDS):

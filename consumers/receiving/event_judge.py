@@ -55,11 +55,16 @@ class EventJudge:
     Args:
         codecs: codecs of its own: those of a worker belong to its thread.
         now: returns the wall clock, microseconds.
+        reached: returns the event time that all partitions of decisions, or with True of labels,
+            have reached; too old events are refused by it.
     """
 
-    def __init__(self, codecs: Codecs, now: Callable[[], int]) -> None:
+    def __init__(
+        self, codecs: Codecs, now: Callable[[], int], reached: Callable[[bool], int]
+    ) -> None:
         self._codecs = codecs
         self._now = now
+        self._reached = reached
         self._turn = threading.Lock()
 
     def judge(self, events: Sequence[Numbered]) -> tuple[list[Good], list[EventRefusal]]:
@@ -107,18 +112,23 @@ class EventJudge:
         codec = self._codecs.labels if is_label else self._codecs.decisions
         decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
         refusals = [(letter.offset, letter.reason, letter.field) for letter in letters.found]
-        refusals += ((line, reason, "decided_at") for line, reason in self._untimely(decoded))
+        refusals += (
+            (line, reason, "decided_at") for line, reason in self._untimely(decoded, is_label)
+        )
         kind = "label" if is_label else "decision"
         return {line: EventRefusal(line, kind, reason, field) for line, reason, field in refusals}
 
-    def _untimely(self, decoded: DecodedDecisions | DecodedLabels) -> Iterable[tuple[int, str]]:
+    def _untimely(
+        self, decoded: DecodedDecisions | DecodedLabels, are_labels: bool
+    ) -> Iterable[tuple[int, str]]:
         """Yield line and reason of events whose time any worker would refuse.
 
         The message will be stamped when it is written.
         """
         clock = self._codecs.clock
         early = (decoded.ts > self._now() + clock.max_early) & clock.live
-        for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < FIRST_DAY)):
+        oldest = max(FIRST_DAY, self._reached(are_labels) - clock.horizon)
+        for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < oldest)):
             yield from ((int(line), reason) for line in decoded.offsets[np.flatnonzero(rows)])
 
 

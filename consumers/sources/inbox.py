@@ -29,7 +29,13 @@ SUFFIXES = (".jsonl", ".ndjson", ".csv", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 SHOWN = 5
 """Lines of a file that are named with the same reason: a file may have a million of them."""
 
-UNFINISHED = "its last line waits for its end (in CSV: a newline, or the end of a quote)"
+IDLE_LOOKS = 10
+"""Looks, one a second, that find a file unchanged before its unfinished line is named. No pause
+says that a row of CSV is whole: writers hold back half rows for hours, and 0.9 may become 0.95."""
+UNFINISHED = (
+    "is read, but for line %d, which waits for its end (in CSV: a newline, or the end of a quote);"
+    " if nobody writes the file any more, end it: echo >> FILE"
+)
 
 _log = logging.getLogger("slicewatch.inbox")
 
@@ -45,7 +51,7 @@ class Inbox:
         log: where events are appended.
         topics: topics of decisions and of labels.
         explain: says which messages cannot be counted, and why.
-        mapped: whether the messages are mapped to events, so that only the name says their kind.
+        mapped: whether labels are mapped, too, so that only the name says what a message is.
     """
 
     def __init__(
@@ -65,7 +71,8 @@ class Inbox:
         self._explain = explain
         self._mapped = mapped
         self._looked: dict[str, tuple[int, int]] = {}
-        self._unfinished: set[str] = set()
+        self._unfinished: dict[str, int] = {}
+        self._idle_looks: Counter[str] = Counter()
         self._reported: dict[str, str] = {}
         self._refused: Counter[tuple[str, str]] = Counter()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,7 +86,8 @@ class Inbox:
             try:
                 events += self._look_at(path)
             except (OSError, EOFError, zlib.error, SourceError) as error:
-                self._report(path.name, str(getattr(error, "strerror", None) or error))
+                reason = str(getattr(error, "strerror", None) or error)
+                self._report(path.name, f"is not read, and tried again: {reason}")
         return events
 
     def _look_at(self, path: Path) -> int:
@@ -87,10 +95,12 @@ class Inbox:
         status, name = path.stat(), path.name
         state = status.st_size, status.st_mtime_ns
         if self._looked.get(name) == state:
-            if name in self._unfinished:  # its writer has had a whole interval
-                self._report(name, UNFINISHED)
+            self._idle_looks[name] += 1
+            if name in self._unfinished and self._idle_looks[name] == IDLE_LOOKS:
+                self._report(name, UNFINISHED % self._unfinished[name])
             return 0
-        self._unfinished.discard(name)
+        self._unfinished.pop(name, None)
+        self._idle_looks[name] = 0
         events = self._take(path)
         self._looked[name] = state
         self._reported.pop(name, None)
@@ -103,7 +113,7 @@ class Inbox:
             raise SourceError(f"its name must end in {', '.join(SUFFIXES)}; rename or convert it")
         kind = next((kind for kind in self._shards if name.startswith(kind)), None)
         if kind is None and self._mapped:
-            raise SourceError("with [mapping] its name must begin with decisions or labels")
+            raise SourceError("with [mapping.labels] its name must begin with decisions or labels")
         events = 0
         with closing(LineFile(str(path), grows=True)) as file:
             head = blake2b(file.first(), digest_size=16).digest()
@@ -120,7 +130,7 @@ class Inbox:
                     self._append(name, messages, kind, Mark(head, file.position, file.line))
                     events += len(messages)
         if file.unfinished:
-            self._unfinished.add(name)
+            self._unfinished[name] = file.line + 1
         if events and name not in self._looked:  # once, since it may grow every second
             _log.info("%s in the inbox was read", name)
         return events
@@ -140,10 +150,10 @@ class Inbox:
                 if self._refused[name, text] <= SHOWN:
                     _log.warning("%s in the inbox, line %d: %s; not counted", name, line, text)
 
-    def _report(self, name: str, reason: str) -> None:
-        if self._reported.get(name) != reason:
-            self._reported[name] = reason
-            _log.error("%s in the inbox is not read, and tried again: %s", name, reason)
+    def _report(self, name: str, text: str) -> None:
+        if self._reported.get(name) != text:
+            self._reported[name] = text
+            _log.error("%s in the inbox %s", name, text)
 
 
 def _kind(value: bytes | None) -> str:

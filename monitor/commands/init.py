@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from consumers.mapping import toml
 from consumers.sources.file_source import LineFile
 from monitor.commands.mapping_guess import MOST_TEXTS, MappingGuess, places
 from monitor.commands.options import load_settings, settings_option, write_key
@@ -24,8 +24,8 @@ from monitor.settings.check_use_cases import MAX_ATOMS, MAX_VALUES
 from monitor.settings.kinds import listed_value
 
 SAMPLED_LINES = 100_000
-MOST_ROWS = 3
-"""Most attributes with a line of their own, so that the file has at most 15 lines."""
+MOST_LINES, OTHER_LINES = 15, 7
+"""Most lines of the file, and those that are neither attributes nor a mapping."""
 KEY_FILE = "slicewatch.key"
 _PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
 _PLAIN = "/attributes/"
@@ -84,13 +84,17 @@ def _asked() -> Answers:
     owner = click.prompt("Who answers for its fairness?", Answers({}).owner)
     question = "Attributes with their values, such as channel=chat,email language=en,de"
     attributes = click.prompt(question, value_proc=_declared)
-    harm = (
-        "Worst: a ready reply that waits (tpr), an unready one that is served (fpr), or fewer"
-        " replies served, ready or not (selection)?"
-    )
-    metric = click.prompt(harm, "tpr", type=click.Choice(list(_PAGE_ON)))
+    page_on = _worst_harm()
     brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
-    return Answers(attributes, name, owner, _PAGE_ON[metric], brokers)
+    return Answers(attributes, name, owner, page_on, brokers)
+
+
+def _worst_harm() -> str:
+    question = (
+        "Worst: a ready reply that waits (tpr), an unready one that is served (fpr), or fewer"
+        " replies served, ready or not (selection, the only one without labels)?"
+    )
+    return _PAGE_ON[click.prompt(question, "tpr", type=click.Choice(list(_PAGE_ON)))]
 
 
 def _declared(text: str) -> dict[str, list[str]]:
@@ -123,7 +127,9 @@ def _from_sample(sample: str) -> Answers:
     attributes = _usable(guess.attributes() if guess else events)
     if not attributes:
         raise SlicewatchError(f"{sample} has no decisions with attributes of few values")
-    return Answers(attributes, mapping=[*guess.lines()] if guess else ())
+    if guess is None:
+        return Answers(attributes)
+    return Answers(attributes, page_on=_worst_harm(), mapping=[*guess.lines()])
 
 
 def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
@@ -143,33 +149,24 @@ def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
 
 
 def settings_text(answers: Answers) -> str:
-    """Return the text of a settings file of at most 15 lines."""
-    rows = [
-        f"  {{ name = {_toml(name)}, values = {_toml(values)} }},"
+    """Return the text of a settings file of at most MOST_LINES lines."""
+    fits = len(answers.attributes) + len(answers.mapping) <= MOST_LINES - OTHER_LINES
+    rows = (",\n  " if fits else ", ").join(
+        f"{{ name = {toml(name)}, values = {toml(values)} }}"
         for name, values in answers.attributes.items()
-    ]
-    rows = rows if len(rows) <= MOST_ROWS else ["".join(rows)]
-    group_bys = ", ".join(f"{{ attributes = [{_toml(name)}] }}" for name in answers.attributes)
+    )
+    group_bys = ", ".join(f"{{ attributes = [{toml(name)}] }}" for name in answers.attributes)
     brokers = answers.brokers.replace(",", " ").split()
     limit = "min_selection_ratio = 0.80, " if answers.page_on == "min_selection_ratio" else ""
     lines = [
-        "attribute = [",
-        *rows,
-        "]",
-        "[stream]",
-        f"bootstrap_servers = {_toml(brokers)}" if brokers else 'client = "embedded"',
-        "[privacy]",
-        f'id_key_file = "{KEY_FILE}"',
+        f"stream.bootstrap_servers = {toml(brokers)}" if brokers else 'stream.client = "embedded"',
+        f'privacy.id_key_file = "{KEY_FILE}"',
+        f"attribute = [{rows}]",
         "[[use_case]]",
-        f"name = {_toml(answers.name)}",
-        f"owner = {_toml(answers.owner)}",
+        f"name = {toml(answers.name)}",
+        f"owner = {toml(answers.owner)}",
         f"group_bys = [{group_bys}]",
         f'contract = {{ version = "1", effective = {datetime.now(UTC).date()},'
         f' reason = "first contract", {limit}page_on = ["{answers.page_on}"] }}',
     ]
     return "\n".join([*lines, *answers.mapping, ""])
-
-
-def _toml(value: str | Sequence[str]) -> str:
-    """Return a text, or a list of texts, as TOML, which JSON's text and lists are."""
-    return json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ import msgspec
 from consumers.event_words import EXPECTED
 from consumers.events import ROUNDING, Decision, RouteName
 from consumers.field_values import RFC_3339, TimeForm, TimeUnit, number_of, text_of
+from consumers.mapping import inline, toml
 from monitor.errors import SlicewatchError
 from monitor.settings.check_use_cases import MAX_VALUES
 
@@ -24,8 +24,6 @@ Texts = Mapping[str, Counter[str]]
 MOST_TEXTS = 1_000
 """Texts of a place that are told apart: enough to see that it identifies rows."""
 PERCENT = 100
-SHOWN = 10
-"""Most texts of a place that are written down: more of them may be about people."""
 _UTC = ZoneInfo("UTC")
 _FORMS = [TimeForm(unit, zone=_UTC) for unit in get_args(TimeUnit)]
 # Between slashes days and months look alike: such times are asked for.
@@ -85,16 +83,10 @@ class MappingGuess:
         return attributes
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the mapping's section; comments say what was seen."""
-        yield "# Guessed from a sample: check each line, and remove what nobody is compared by."
-        yield "[mapping.decisions]"
+        """Yield the lines of the mapping's section, at most seven."""
+        yield "[mapping.decisions]  # guessed from a sample: check it"
         yield from (f"{name} = {value}" for name, value in self._options.items())
-        for section, table in self._tables.items():
-            yield f"[mapping.decisions.{section}]"
-            for name, text in table.items():
-                seen = self._texts.get(text, ())
-                shown = [*seen] if len(seen) <= SHOWN else f"more than {SHOWN} texts"
-                yield f"{json.dumps(name)} = {json.dumps(text)}" + f"  # seen: {shown}" * bool(seen)
+        yield from (f"{name} = {inline(table)}" for name, table in self._tables.items() if table)
 
     def _find(self) -> None:
         """Map the fields that only one place can be, and scores in percent."""
@@ -125,9 +117,10 @@ class MappingGuess:
             self._tables["values"][f"route={text}"] = meaning
         times, question = self._seen("decided_at"), "Form of the times, such as %m/%d/%Y %H:%M:%S"
         (form, *_) = _forms(times) or [TimeForm(format=click.prompt(question), zone=_UTC)]
-        self._options["times"] = json.dumps(form.format or form.unit)
+        if form != _FORMS[0]:  # the default
+            self._options["times"] = toml(form.format or form.unit)
         if not all(_is_time(replace(form, zone=None).read(text)) for text in times):
-            self._options["time_zone"] = json.dumps(click.prompt("Time zone, such as UTC"))
+            self._options["time_zone"] = toml(click.prompt("Time zone, such as UTC"))
 
 
 def _is_score(text: str) -> bool:
