@@ -9,7 +9,6 @@ Source: RFC 6901 (JSON pointers).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from consumers.events import Decision, Label, RouteName, Versions
 from consumers.field_values import FRACTIONS, TimeForm, TimeUnit, reader_of, text_of
 from consumers.tolerance import repaired
 from monitor.errors import SettingsError
+from monitor.settings.as_text import toml
 from monitor.settings.problems import Problems
 from monitor.settings.sections import IF_LABELLED, DecisionMappingSettings, EventMappingSettings
 
@@ -233,27 +233,8 @@ def _missing_text(kind: Kind, section: EventMappingSettings, missing: Sequence[s
     verb = "is" if len(missing) == 1 else "are"
     return (
         f"{', '.join(missing)} {verb} missing; say where it is, or set it in"
-        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {inline(places)}"
+        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {toml(places)}"
     )
-
-
-def inline(texts: Mapping[str, str]) -> str:
-    """Return texts by key as an inline table of TOML.
-
-    Example:
-        >>> inline({"route": "/r", "attributes.tier": "/a/t"})
-        '{ route = "/r", "attributes.tier" = "/a/t" }'
-    """
-    pairs = (
-        f"{key if re.fullmatch('[A-Za-z0-9_]+', key) else toml(key)} = {toml(text)}"
-        for key, text in texts.items()
-    )
-    return f"{{ {', '.join(pairs)} }}"
-
-
-def toml(value: str | Sequence[str]) -> str:
-    """Return a text, or a list of texts, as TOML, which JSON's text and lists are."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:

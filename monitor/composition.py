@@ -265,16 +265,8 @@ def log_source(settings: Settings, log: EventLog) -> RecordSource:
     return LogSource(log, settings.stream.topics, settings.stream.horizon)
 
 
-def open_inbox(
-    settings: Settings, log: EventLog, clock: Clock, reached: Callable[[str], int]
-) -> Inbox:
+def open_inbox(settings: Settings, log: EventLog, judge: EventJudge) -> Inbox:
     """Return the inbox whose files go into an event log; its folder is created.
-
-    Args:
-        settings: settings of an embedded run.
-        log: the event log.
-        clock: the service's clock.
-        reached: returns the event time that all partitions of a topic have reached.
 
     Raises:
         SourceError: the folder cannot be created.
@@ -285,7 +277,7 @@ def open_inbox(
         event_folder(settings) / "inbox",
         log,
         settings.stream.topics,
-        _event_judge(settings, clock, reached).explain,
+        judge.explain,
         mapped=bool(settings.mapping.labels.fields),
     )
 
@@ -649,11 +641,7 @@ def producers(settings: Settings) -> tuple[str, ...]:
 
 
 def build_receiver(
-    settings: Settings,
-    metrics: Observer,
-    clock: Clock,
-    reached: Callable[[str], int],
-    log: EventLog | None = None,
+    settings: Settings, metrics: Observer, judge: EventJudge, log: EventLog | None = None
 ) -> EventReceiver | None:
     """Return the receiver of events over HTTP, into Kafka or ``log``; None without producers."""
     if not producers(settings):
@@ -661,19 +649,18 @@ def build_receiver(
     from consumers.receiving import EventReceiver  # noqa: PLC0415 - slow to load
 
     return EventReceiver(
-        _event_judge(settings, clock, reached),
+        judge,
         log or kafka_writer(settings),
         settings.stream.topics,
         metrics.add_unreadable,
     )
 
 
-def _event_judge(settings: Settings, clock: Clock, reached: Callable[[str], int]) -> EventJudge:
+def event_judge(settings: Settings, clock: Clock, reached: Callable[[bool], int]) -> EventJudge:
+    """Return the judge of events, which asks ``reached`` for the event time of their topic."""
     from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
 
-    topics = settings.stream.topics
-    codecs = checking_codecs(settings)
-    return EventJudge(codecs, clock.now, lambda are_labels: reached(topics[are_labels]))
+    return EventJudge(checking_codecs(settings), clock.now, reached)
 
 
 def kafka_writer(settings: Settings) -> KafkaWriter:

@@ -134,15 +134,14 @@ class Service:
         )
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
+        judge = composition.event_judge(
+            settings, self._clock, lambda labels: self.ingest.reached(labels) if self.ingest else 0
+        )
         self._inbox = (
-            composition.open_inbox(settings, log_of_events, self._clock, self._reached)
-            if log_of_events
-            else None
+            composition.open_inbox(settings, log_of_events, judge) if log_of_events else None
         )
         self._receiver = (
-            composition.build_receiver(
-                *(settings, self.metrics, self._clock, self._reached, log_of_events)
-            )
+            composition.build_receiver(settings, self.metrics, judge, log_of_events)
             if parts.ingest
             else None
         )
@@ -264,10 +263,6 @@ class Service:
                 log.exception("a part of the service has failed")
         finally:
             self._ending.set()
-
-    def _reached(self, topic: str) -> int:
-        """Return the event time that each shard of a topic had reached; only ingest knows it."""
-        return 0 if self.ingest is None else self.ingest.reached(topic)
 
     def _watch(self, watchdog: Watchdog) -> None:
         while not self._ending.wait(WATCH_SECONDS):

@@ -12,7 +12,7 @@ import numpy as np
 from consumers.codec import DecodedDecisions, DecodedLabels
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
-from consumers.event_words import why
+from consumers.event_words import seems_label, why
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
 from consumers.tolerance import decode_tolerantly
@@ -35,17 +35,12 @@ class Good(NamedTuple):
     value: bytes
 
 
-class _LabelMark(msgspec.Struct):
-    """Fields by which :func:`_is_label` tells labels from decisions."""
-
-    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
 class _Identified(msgspec.Struct):
-    decision_id: str | int
+    """Field by which events are partitioned; a bias result, which any worker counts, has none."""
+
+    decision_id: str | int = ""
 
 
-_names = msgspec.json.Decoder(_LabelMark).decode
 _identified = msgspec.json.Decoder(_Identified).decode
 
 
@@ -74,7 +69,7 @@ class EventJudge:
         good: list[Good] = []
         with self._turn:
             for is_label in (False, True):
-                same_kind = [event for event in sized if _is_label(event[1]) == is_label]
+                same_kind = [event for event in sized if seems_label(event[1]) == is_label]
                 wrong = self._refusals_by_line(same_kind, is_label) if same_kind else {}
                 refused += wrong.values()
                 good += (
@@ -109,6 +104,8 @@ class EventJudge:
         lines, values = [line for line, _ in events], [value for _, value in events]
         batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
         letters = DeadLetterBuffer(batch, self._codecs.hasher, MAX_EVENTS)
+        if is_label:
+            batch, _ = self._codecs.labels.results.take(batch, letters, self._now())
         codec = self._codecs.labels if is_label else self._codecs.decisions
         decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
         refusals = [(letter.offset, letter.reason, letter.field) for letter in letters.found]
@@ -126,18 +123,11 @@ class EventJudge:
         The message will be stamped when it is written.
         """
         clock = self._codecs.clock
-        early = (decoded.ts > self._now() + clock.max_early) & clock.live
-        oldest = max(FIRST_DAY, self._reached(are_labels) - clock.horizon)
+        early = (decoded.ts > (now := self._now()) + clock.max_early) & clock.live
+        # What lies beyond the wall clock is not believed, so the horizon does not follow it.
+        oldest = max(FIRST_DAY, min(now, self._reached(are_labels)) - clock.horizon)
         for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < oldest)):
             yield from ((int(line), reason) for line in decoded.offsets[np.flatnonzero(rows)])
-
-
-def _is_label(value: bytes) -> bool:
-    """Return True if an event has the field ``label_id``; False if it is unreadable."""
-    try:
-        return decode_tolerantly(_names, value).label_id is not msgspec.UNSET
-    except (ValueError, RecursionError):
-        return False
 
 
 def _key(value: bytes) -> bytes:

@@ -7,14 +7,15 @@ is known by its first event.
 from __future__ import annotations
 
 import logging
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 
-from consumers.event_words import holds_labels
+from consumers.event_words import seems_label
 from consumers.sources.event_log import EventLog, Mark
 from consumers.sources.file_source import LineFile, value_of
 from monitor.errors import SourceError
@@ -29,9 +30,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".csv", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 SHOWN = 5
 """Lines of a file that are named with the same reason: a file may have a million of them."""
 
-IDLE_LOOKS = 10
-"""Looks, one a second, that find a file unchanged before its unfinished line is named. No pause
-says that a row of CSV is whole: writers hold back half rows for hours, and 0.9 may become 0.95."""
+IDLE_SECONDS = 10
+"""Age of a file whose unfinished line is named. No age says that a row of CSV is whole: writers
+hold back half rows for hours, and a score of 0.9 may become 0.95."""
 UNFINISHED = (
     "is read, but for line %d, which waits for its end (in CSV: a newline, or the end of a quote);"
     " if nobody writes the file any more, end it: echo >> FILE"
@@ -72,7 +73,6 @@ class Inbox:
         self._mapped = mapped
         self._looked: dict[str, tuple[int, int]] = {}
         self._unfinished: dict[str, int] = {}
-        self._idle_looks: Counter[str] = Counter()
         self._reported: dict[str, str] = {}
         self._refused: Counter[tuple[str, str]] = Counter()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,8 +86,7 @@ class Inbox:
             try:
                 events += self._look_at(path)
             except (OSError, EOFError, zlib.error, SourceError) as error:
-                reason = str(getattr(error, "strerror", None) or error)
-                self._report(path.name, f"is not read, and tried again: {reason}")
+                self._report(path.name, f"is not read, and tried again: {error}")
         return events
 
     def _look_at(self, path: Path) -> int:
@@ -95,12 +94,9 @@ class Inbox:
         status, name = path.stat(), path.name
         state = status.st_size, status.st_mtime_ns
         if self._looked.get(name) == state:
-            self._idle_looks[name] += 1
-            if name in self._unfinished and self._idle_looks[name] == IDLE_LOOKS:
+            if self._unfinished[name] and time.time() - status.st_mtime > IDLE_SECONDS:
                 self._report(name, UNFINISHED % self._unfinished[name])
             return 0
-        self._unfinished.pop(name, None)
-        self._idle_looks[name] = 0
         events = self._take(path)
         self._looked[name] = state
         self._reported.pop(name, None)
@@ -129,8 +125,7 @@ class Inbox:
                 if messages:
                     self._append(name, messages, kind, Mark(head, file.position, file.line))
                     events += len(messages)
-        if file.unfinished:
-            self._unfinished[name] = file.line + 1
+        self._unfinished[name] = file.line + 1 if file.unfinished else 0
         if events and name not in self._looked:  # once, since it may grow every second
             _log.info("%s in the inbox was read", name)
         return events
@@ -141,7 +136,8 @@ class Inbox:
         """Append messages of one file, and then name those that cannot be counted."""
         by_shard: dict[Shard, list[Numbered]] = {}
         for line, value in messages:
-            by_shard.setdefault(self._shards[kind or _kind(value)], []).append((line, value))
+            of_message = kind or (LABELS if seems_label(value) else DECISIONS)
+            by_shard.setdefault(self._shards[of_message], []).append((line, value))
         values = {shard: [value for _, value in part] for shard, part in by_shard.items()}
         self._event_log.append(values, mark)
         for shard, part in by_shard.items():
@@ -154,9 +150,3 @@ class Inbox:
         if self._reported.get(name) != text:
             self._reported[name] = text
             _log.error("%s in the inbox %s", name, text)
-
-
-def _kind(value: bytes | None) -> str:
-    with suppress(ValueError, IndexError, RecursionError):
-        return LABELS if holds_labels(value or b"") else DECISIONS
-    return DECISIONS

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from consumers.mapping import toml
 from consumers.sources.file_source import LineFile
 from monitor.commands.mapping_guess import MOST_TEXTS, MappingGuess, places
 from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SettingsError, SlicewatchError
+from monitor.settings.as_text import toml
 from monitor.settings.check_use_cases import MAX_ATOMS, MAX_VALUES
 from monitor.settings.kinds import listed_value
 
@@ -150,22 +150,20 @@ def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
 
 def settings_text(answers: Answers) -> str:
     """Return the text of a settings file of at most MOST_LINES lines."""
-    fits = len(answers.attributes) + len(answers.mapping) <= MOST_LINES - OTHER_LINES
-    rows = (",\n  " if fits else ", ").join(
-        f"{{ name = {toml(name)}, values = {toml(values)} }}"
-        for name, values in answers.attributes.items()
-    )
-    group_bys = ", ".join(f"{{ attributes = [{toml(name)}] }}" for name in answers.attributes)
+    rows = [toml({"name": name, "values": texts}) for name, texts in answers.attributes.items()]
+    fits = len(rows) + len(answers.mapping) <= MOST_LINES - OTHER_LINES
+    attributes = (",\n  " if fits else ", ").join(rows)
+    group_bys = [{"attributes": [name]} for name in answers.attributes]
     brokers = answers.brokers.replace(",", " ").split()
     limit = "min_selection_ratio = 0.80, " if answers.page_on == "min_selection_ratio" else ""
     lines = [
         f"stream.bootstrap_servers = {toml(brokers)}" if brokers else 'stream.client = "embedded"',
         f'privacy.id_key_file = "{KEY_FILE}"',
-        f"attribute = [{rows}]",
+        f"attribute = [{attributes}]",
         "[[use_case]]",
         f"name = {toml(answers.name)}",
         f"owner = {toml(answers.owner)}",
-        f"group_bys = [{group_bys}]",
+        f"group_bys = {toml(group_bys)}",
         f'contract = {{ version = "1", effective = {datetime.now(UTC).date()},'
         f' reason = "first contract", {limit}page_on = ["{answers.page_on}"] }}',
     ]

@@ -15,8 +15,8 @@ import msgspec
 from consumers.event_words import EXPECTED
 from consumers.events import ROUNDING, Decision, RouteName
 from consumers.field_values import RFC_3339, TimeForm, TimeUnit, number_of, text_of
-from consumers.mapping import inline, toml
 from monitor.errors import SlicewatchError
+from monitor.settings.as_text import toml
 from monitor.settings.check_use_cases import MAX_VALUES
 
 Texts = Mapping[str, Counter[str]]
@@ -58,11 +58,11 @@ class MappingGuess:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._tables: dict[str, dict[str, str]] = {"fields": {}, "values": {}, "constants": {}}
-        self._options: dict[str, Any] = {}
+        self._section: dict[str, Any] = {"fields": {}, "values": {}, "constants": {}}
         self._find()
-        required = [info.name for info in msgspec.structs.fields(Decision) if info.required]
-        missing = [name for name in required if name not in (*self._tables["fields"], "attributes")]
+        placed = {*self._section["fields"], "attributes"}
+        infos = msgspec.structs.fields(Decision)
+        missing = [info.name for info in infos if info.required and info.name not in placed]
         try:
             self._ask(missing)
         except click.Abort:
@@ -73,7 +73,7 @@ class MappingGuess:
 
     def attributes(self) -> dict[str, Counter[str]]:
         """Map other places with few texts to attributes; return their texts by attribute."""
-        fields, attributes = self._tables["fields"], {}
+        fields, attributes = self._section["fields"], {}
         for at in [at for at in self._texts if at not in fields.values()]:
             name = re.sub(r"[^a-z0-9]+", "_", at.lower()).strip("_")
             most = min(MAX_VALUES, self._texts[at].total() // 2)
@@ -85,12 +85,13 @@ class MappingGuess:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the mapping's section, at most seven."""
         yield "[mapping.decisions]  # guessed from a sample: check it"
-        yield from (f"{name} = {value}" for name, value in self._options.items())
-        yield from (f"{name} = {inline(table)}" for name, table in self._tables.items() if table)
+        for name, content in self._section.items():
+            if content:
+                yield f"{name} = {toml(content)}"
 
     def _find(self) -> None:
         """Map the fields that only one place can be, and scores in percent."""
-        texts, fields = self._texts, self._tables["fields"]
+        texts, fields = self._texts, self._section["fields"]
         fields |= {at[1:]: at for at in texts if at[1:] in Decision.__struct_fields__}
         times = [at for at in texts if _forms(texts[at])]
         unique = [at for at in texts if len(texts[at]) == texts[at].total() and at not in times]
@@ -100,27 +101,27 @@ class MappingGuess:
             if len(likely) == 1:
                 fields.setdefault(name, likely[0])
         if any((number_of(text) or 0) > 1 + ROUNDING for text in self._seen("judge_score")):
-            self._options["divide"] = f"{{ judge_score = {PERCENT} }}"
+            self._section["divide"] = {"judge_score": PERCENT}
 
     def _seen(self, name: str) -> Counter[str]:
-        return self._texts.get(self._tables["fields"].get(name, ""), Counter())
+        return self._texts.get(self._section["fields"].get(name, ""), Counter())
 
     def _ask(self, missing: list[str]) -> None:
         for name in missing:
             answer = click.prompt(f"{name}, {EXPECTED[name]}: its column, or a value for all")
             at = f"/{answer.removeprefix('/')}"
             for_all = at not in self._texts
-            self._tables["constants" if for_all else "fields"][name] = answer if for_all else at
+            self._section["constants" if for_all else "fields"][name] = answer if for_all else at
         routes = get_args(RouteName)
         for text in sorted(self._seen("route").keys() - routes):
             meaning = click.prompt(f"What does {text!r} mean", type=click.Choice(routes))
-            self._tables["values"][f"route={text}"] = meaning
+            self._section["values"][f"route={text}"] = meaning
         times, question = self._seen("decided_at"), "Form of the times, such as %m/%d/%Y %H:%M:%S"
         (form, *_) = _forms(times) or [TimeForm(format=click.prompt(question), zone=_UTC)]
         if form != _FORMS[0]:  # the default
-            self._options["times"] = toml(form.format or form.unit)
+            self._section["times"] = form.format or form.unit
         if not all(_is_time(replace(form, zone=None).read(text)) for text in times):
-            self._options["time_zone"] = toml(click.prompt("Time zone, such as UTC"))
+            self._section["time_zone"] = click.prompt("Time zone, such as UTC")
 
 
 def _is_score(text: str) -> bool:

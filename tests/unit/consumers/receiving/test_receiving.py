@@ -281,7 +281,7 @@ def test_on_this_machine_s_own_address_anybody_may_send_if_the_settings_say_so(s
 
 
 def test_without_producers_there_is_no_such_path() -> None:
-    assert composition.build_receiver(SETTINGS, Mock(), StillClock(), Mock()) is None
+    assert composition.build_receiver(SETTINGS, Mock(), Mock()) is None
     servers = Servers(HttpConfig(port=0), None, small_exporter(), Switches().health(), StillClock())
     servers.start()
     try:
