@@ -59,8 +59,8 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
     if kind == JSON_LINES:
         lines = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     elif body.lstrip()[:1] == b"[":
-        few = islice(_elements(body), MAX_EVENTS + 1)  # a small body may have a million of them
-        lines = [(i, bytes(event)) for i, event in enumerate(few, 1)]
+        # A small body may have a million of them.
+        lines = [(i, bytes(e)) for i, e in enumerate(islice(_elements(body), MAX_EVENTS + 1), 1)]
     else:
         lines = [(1, body)]
     if len(lines) > MAX_EVENTS:

@@ -25,7 +25,8 @@ Numbered = tuple[int, bytes | None]
 """Line of a message, from 1, and the message."""
 Explain = Callable[[Sequence[Numbered], bool], Mapping[int, str]]
 """Says by line, in words, why messages cannot be counted; the flag says that they are labels."""
-DECISIONS, LABELS = "decisions", "labels"
+ARE_LABELS = {"decisions": False, "labels": True}
+"""Beginnings of names that say what a file holds."""
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 SHOWN = 5
 """Lines of a file that are named with the same reason: a file may have a million of them."""
@@ -66,9 +67,7 @@ class Inbox:
     ) -> None:
         self._folder = folder
         self._event_log = log
-        self._shards = {
-            kind: Shard(topic, 0) for kind, topic in zip((DECISIONS, LABELS), topics, strict=True)
-        }
+        self._shards = [Shard(topic, 0) for topic in topics]
         self._explain = explain
         self._mapped = mapped
         self._looked: dict[str, tuple[int, int]] = {}
@@ -107,8 +106,8 @@ class Inbox:
         name = path.name
         if not name.lower().endswith(SUFFIXES):
             raise SourceError(f"its name must end in {', '.join(SUFFIXES)}; rename or convert it")
-        kind = next((kind for kind in self._shards if name.startswith(kind)), None)
-        if kind is None and self._mapped:
+        are_labels = next((ARE_LABELS[kind] for kind in ARE_LABELS if name.startswith(kind)), None)
+        if are_labels is None and self._mapped:
             raise SourceError("with [mapping.labels] its name must begin with decisions or labels")
         events = 0
         with closing(LineFile(str(path), grows=True)) as file:
@@ -123,7 +122,7 @@ class Inbox:
                     if (value := value_of(line)) != b""
                 ]
                 if messages:
-                    self._append(name, messages, kind, Mark(head, file.position, file.line))
+                    self._append(name, messages, are_labels, Mark(head, file.position, file.line))
                     events += len(messages)
         self._unfinished[name] = file.line + 1 if file.unfinished else 0
         if events and name not in self._looked:  # once, since it may grow every second
@@ -131,17 +130,17 @@ class Inbox:
         return events
 
     def _append(
-        self, name: str, messages: Sequence[Numbered], kind: str | None, mark: Mark
+        self, name: str, messages: Sequence[Numbered], are_labels: bool | None, mark: Mark
     ) -> None:
         """Append messages of one file, and then name those that cannot be counted."""
-        by_shard: dict[Shard, list[Numbered]] = {}
+        parts: dict[bool, list[Numbered]] = {}
         for line, value in messages:
-            of_message = kind or (LABELS if seems_label(value) else DECISIONS)
-            by_shard.setdefault(self._shards[of_message], []).append((line, value))
-        values = {shard: [value for _, value in part] for shard, part in by_shard.items()}
+            is_label = seems_label(value) if are_labels is None else are_labels
+            parts.setdefault(is_label, []).append((line, value))
+        values = {self._shards[kind]: [value for _, value in part] for kind, part in parts.items()}
         self._event_log.append(values, mark)
-        for shard, part in by_shard.items():
-            for line, text in sorted(self._explain(part, shard == self._shards[LABELS]).items()):
+        for kind, part in parts.items():
+            for line, text in sorted(self._explain(part, kind).items()):
                 self._refused[name, text] += 1
                 if self._refused[name, text] <= SHOWN:
                     _log.warning("%s in the inbox, line %d: %s; not counted", name, line, text)

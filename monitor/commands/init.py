@@ -84,17 +84,13 @@ def _asked() -> Answers:
     owner = click.prompt("Who answers for its fairness?", Answers({}).owner)
     question = "Attributes with their values, such as channel=chat,email language=en,de"
     attributes = click.prompt(question, value_proc=_declared)
-    page_on = _worst_harm()
-    brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
-    return Answers(attributes, name, owner, page_on, brokers)
-
-
-def _worst_harm() -> str:
-    question = (
+    harm = (
         "Worst: a ready reply that waits (tpr), an unready one that is served (fpr), or fewer"
-        " replies served, ready or not (selection, the only one without labels)?"
+        " replies served, ready or not (selection)?"
     )
-    return _PAGE_ON[click.prompt(question, "tpr", type=click.Choice(list(_PAGE_ON)))]
+    metric = click.prompt(harm, "tpr", type=click.Choice(list(_PAGE_ON)))
+    brokers = click.prompt("Kafka brokers, such as localhost:9092; empty: run without Kafka", "")
+    return Answers(attributes, name, owner, _PAGE_ON[metric], brokers)
 
 
 def _declared(text: str) -> dict[str, list[str]]:
@@ -129,7 +125,9 @@ def _from_sample(sample: str) -> Answers:
         raise SlicewatchError(f"{sample} has no decisions with attributes of few values")
     if guess is None:
         return Answers(attributes)
-    return Answers(attributes, page_on=_worst_harm(), mapping=[*guess.lines()])
+    has_labels = guess.section["constants"].get("label_requested") != "false"
+    page_on = _PAGE_ON["tpr" if has_labels else "selection"]
+    return Answers(attributes, page_on=page_on, mapping=[*guess.lines()])
 
 
 def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, get_args
@@ -192,7 +191,5 @@ def _toml_leaf(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Decimal():
             return f"{value:f}"
-        case date():
-            return value.isoformat()
         case _:
             return str(value)

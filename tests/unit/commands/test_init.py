@@ -118,7 +118,7 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
     [
         (
             LOANS,
-            ROUTES + "Europe/Berlin\nselection\n",
+            ROUTES.replace("1\ntrue", "0.001\nfalse") + "Europe/Berlin\n",
             [
                 'times = "%d.%m.%Y %H:%M"',
                 'time_zone = "Europe/Berlin"',
@@ -132,12 +132,12 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
         ),
         (
             [row | {"at": f"06/{n % 28 + 1}/2026 7:05"} for n, row in enumerate(LOANS)],
-            "at\n" + ROUTES + "%m/%d/%Y %H:%M\nUTC\n\n",
+            "at\n" + ROUTES + "%m/%d/%Y %H:%M\nUTC\n",
             ['times = "%m/%d/%Y %H:%M"', 'time_zone = "UTC"'],
         ),
         (
             CALLS,
-            "true\n/audit\nasked\n\n",
+            "true\n/audit\nasked\n",
             [
                 'times = "seconds"',
                 'decided_at = "/call/ts"',
