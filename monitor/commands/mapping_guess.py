@@ -91,7 +91,7 @@ class MappingGuess:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the mapping's section, at most seven."""
-        yield "[mapping.decisions]  # guessed from a sample: check it"
+        yield "[mapping.decisions]  # guessed: check it, and remove what nobody is compared by"
         for name, content in self.section.items():
             if content:
                 yield f"{name} = {toml(content)}"
