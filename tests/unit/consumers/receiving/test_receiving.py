@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 import served
 from hostile_events import SECRET, events
@@ -32,6 +33,7 @@ from monitor.core.time import to_micros
 from monitor.errors import SourceError
 from monitor.records import Record, RecordBatch, Shard
 from monitor.settings import load
+from monitor.settings.sections import BiasDimensionSettings
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "examples" / "judge_router"
 SETTINGS = load(EXAMPLE / "slicewatch.toml", {})
@@ -220,6 +222,19 @@ def test_times_that_the_service_would_not_believe_are_refused(site: Site) -> Non
         (4, "decision", "too_old", "decided_at"),
         (7, "label", "too_old", "decided_at"),
     ]
+
+
+def test_a_bias_result_of_a_declared_dimension_goes_to_the_labels() -> None:
+    dimension = BiasDimensionSettings(name="dialect", owner="A. Person")
+    settings = msgspec.structs.replace(SETTINGS, bias_dimension=(dimension,))
+    judge = EventJudge(composition.checking_codecs(settings), lambda: to_micros(NOW), lambda _: 0)
+    result = {"type": "bias_result", "dimension": "dialect", "measured": "2026-06-01",
+              "score": 0.1, "items": 300, "probe_set": "s", "probe_version": "1",
+              "model": "m"}  # fmt: skip
+    value = json.dumps(result).encode()
+    good, refused = judge.judge([(1, value), (2, value.replace(b"dialect", b"other"))])
+    assert good == [(1, True, b"", value)]
+    assert [(r.line, r.kind, r.field) for r in refused] == [(2, "label", "dimension")]
 
 
 def test_sizes_are_limited(site: Site) -> None:
