@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import date
 
 import msgspec
@@ -93,10 +94,9 @@ class BiasResults:
 def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:
     """Return the batch without these rows."""
     kept = [row for row in range(len(records.offsets)) if row not in rows]
-    return RecordBatch(
-        records.shard,
-        [records.offsets[row] for row in kept],
-        [records.values[row] for row in kept],
-        [records.timestamps[row] for row in kept],
-        records.high_water,
+    return replace(
+        records,
+        offsets=[records.offsets[row] for row in kept],
+        values=[records.values[row] for row in kept],
+        timestamps=[records.timestamps[row] for row in kept],
     )

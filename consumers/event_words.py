@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from difflib import get_close_matches
 from typing import get_args
@@ -98,6 +99,13 @@ class _Mark(msgspec.Struct):
 
 
 _marks = msgspec.json.Decoder(_Mark | list[_Mark]).decode
+
+
+def seems_label(message: bytes | None) -> bool:
+    """Return True if a message holds labels or bias results; False if it is unreadable."""
+    with suppress(ValueError, IndexError, RecursionError):
+        return holds_labels(message or b"")
+    return False
 
 
 def holds_labels(message: bytes) -> bool:

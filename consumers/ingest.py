@@ -133,6 +133,13 @@ class Ingest:
         """Hand over the end offsets, or None, of :attr:`Health.unknown` shards; from any thread."""
         self._ends.put(dict(ends))
 
+    def reached(self, are_labels: bool) -> int:
+        """Return the event time that all shards of a topic had reached; any thread may ask.
+
+        It is as last read from the store, so it may be some seconds old; 2000 if it is unknown.
+        """
+        return self._reconciler.reached(self._policy.topics[are_labels])
+
     def run(self) -> None:
         """Consume until :meth:`stop`, or until a source that ends has ended.
 

@@ -22,6 +22,7 @@ from consumers.events import Decision, Label, RouteName, Versions
 from consumers.field_values import FRACTIONS, TimeForm, TimeUnit, reader_of, text_of
 from consumers.tolerance import repaired
 from monitor.errors import SettingsError
+from monitor.settings.as_text import toml
 from monitor.settings.problems import Problems
 from monitor.settings.sections import IF_LABELLED, DecisionMappingSettings, EventMappingSettings
 
@@ -230,15 +231,10 @@ def _checked_names(kind: Kind, section: EventMappingSettings) -> Iterator[str]:
 def _missing_text(kind: Kind, section: EventMappingSettings, missing: Sequence[str]) -> str:
     places = {**section.fields, **{name: f"/{name}" for name in missing}}
     verb = "is" if len(missing) == 1 else "are"
-    table = ", ".join(f"{_toml(name)} = {_toml(place, 1)}" for name, place in places.items())
     return (
         f"{', '.join(missing)} {verb} missing; say where it is, or set it in"
-        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {{ {table} }}"
+        f" mapping.{kind}.constants; to copy, with the places of your log: fields = {toml(places)}"
     )
-
-
-def _toml(text: str, quoted: bool | int = False) -> str:
-    return json.dumps(text, ensure_ascii=False) if quoted or not text.isidentifier() else text
 
 
 def _checked_values(kind: Kind, section: EventMappingSettings) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from consumers.backpressure import PeerProgress
 from consumers.collaborators import IngestPolicy, Store
+from consumers.event_time import FIRST_DAY
 from consumers.ownership import Ownership
 from consumers.shard import Codecs, ShardState
 from monitor.errors import MissingTopicError, RetiredTopicError, SourceError, StoreError
@@ -220,6 +221,11 @@ class Reconciler:
         for status in statuses:
             if status.retired_at is not None and status.shard.topic in self._policy.topics:
                 raise RetiredTopicError(status.shard.topic)
+
+    def reached(self, topic: str) -> int:
+        """Return the event time that each shard of a topic had reached; 2000 if any had none."""
+        times = [at for shard, at in self._reached.items() if shard.topic == topic]
+        return min((FIRST_DAY if at is None else at for at in times), default=FIRST_DAY)
 
     def newest_of_others(self, shard: Shard) -> int | None:
         """Return the newest event time of all other shards, as last read; None without any."""

@@ -84,7 +84,7 @@ from monitor.version import program_version
 # importing them is a third of the start.
 if TYPE_CHECKING:
     from alerts.http import Find, HealthChecks, HttpConfig, Servers
-    from consumers.receiving import EventReceiver
+    from consumers.receiving import EventJudge, EventReceiver
     from consumers.sources.event_log import EventLog
     from consumers.sources.inbox import Inbox
     from consumers.sources.kafka_admin import KafkaConnection
@@ -265,21 +265,20 @@ def log_source(settings: Settings, log: EventLog) -> RecordSource:
     return LogSource(log, settings.stream.topics, settings.stream.horizon)
 
 
-def open_inbox(settings: Settings, log: EventLog, clock: Clock) -> Inbox:
+def open_inbox(settings: Settings, log: EventLog, judge: EventJudge) -> Inbox:
     """Return the inbox whose files go into an event log; its folder is created.
 
     Raises:
         SourceError: the folder cannot be created.
     """
-    from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
     from consumers.sources.inbox import Inbox  # noqa: PLC0415 - embedded runs only
 
     return Inbox(
         event_folder(settings) / "inbox",
         log,
         settings.stream.topics,
-        EventJudge(checking_codecs(settings), clock.now).explain,
-        mapped=settings.mapping != MappingSettings(),
+        judge.explain,
+        mapped=bool(settings.mapping.labels.fields),
     )
 
 
@@ -642,19 +641,26 @@ def producers(settings: Settings) -> tuple[str, ...]:
 
 
 def build_receiver(
-    settings: Settings, metrics: Observer, clock: Clock, log: EventLog | None = None
+    settings: Settings, metrics: Observer, judge: EventJudge, log: EventLog | None = None
 ) -> EventReceiver | None:
     """Return the receiver of events over HTTP, into Kafka or ``log``; None without producers."""
     if not producers(settings):
         return None
-    from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
+    from consumers.receiving import EventReceiver  # noqa: PLC0415 - slow to load
 
     return EventReceiver(
-        EventJudge(checking_codecs(settings), clock.now),
+        judge,
         log or kafka_writer(settings),
         settings.stream.topics,
         metrics.add_unreadable,
     )
+
+
+def event_judge(settings: Settings, clock: Clock, reached: Callable[[bool], int]) -> EventJudge:
+    """Return the judge of events, which asks ``reached`` for the event time of their topic."""
+    from consumers.receiving import EventJudge  # noqa: PLC0415 - slow to load
+
+    return EventJudge(checking_codecs(settings), clock.now, reached)
 
 
 def kafka_writer(settings: Settings) -> KafkaWriter:

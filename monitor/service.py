@@ -134,11 +134,14 @@ class Service:
         )
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
+        judge = composition.event_judge(
+            settings, self._clock, lambda labels: self.ingest.reached(labels) if self.ingest else 0
+        )
         self._inbox = (
-            composition.open_inbox(settings, log_of_events, self._clock) if log_of_events else None
+            composition.open_inbox(settings, log_of_events, judge) if log_of_events else None
         )
         self._receiver = (
-            composition.build_receiver(settings, self.metrics, self._clock, log_of_events)
+            composition.build_receiver(settings, self.metrics, judge, log_of_events)
             if parts.ingest
             else None
         )

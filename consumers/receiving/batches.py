@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -59,12 +59,12 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
     if kind == JSON_LINES:
         lines = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     elif body.lstrip()[:1] == b"[":
-        elements = _elements(body)
-        _check_number(elements)  # a small body may have a million of them
-        lines = [(i, bytes(event)) for i, event in enumerate(elements, 1)]
+        # A small body may have a million of them.
+        lines = [(i, bytes(e)) for i, e in enumerate(islice(_elements(body), MAX_EVENTS + 1), 1)]
     else:
         lines = [(1, body)]
-    _check_number(lines)
+    if len(lines) > MAX_EVENTS:
+        raise BatchError
     return lines
 
 
@@ -73,8 +73,3 @@ def _elements(body: bytes) -> list[msgspec.Raw]:
         return decode_tolerantly(_array, body)
     except (ValueError, RecursionError):
         raise BatchError(EventRefusal(1, "decision", "malformed_json", "")) from None
-
-
-def _check_number(events: Sized) -> None:
-    if len(events) > MAX_EVENTS:
-        raise BatchError

@@ -12,7 +12,7 @@ import numpy as np
 from consumers.codec import DecodedDecisions, DecodedLabels
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
-from consumers.event_words import why
+from consumers.event_words import seems_label, why
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
 from consumers.tolerance import decode_tolerantly
@@ -35,17 +35,12 @@ class Good(NamedTuple):
     value: bytes
 
 
-class _LabelMark(msgspec.Struct):
-    """Fields by which :func:`_is_label` tells labels from decisions."""
-
-    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
 class _Identified(msgspec.Struct):
-    decision_id: str | int
+    """Field by which events are partitioned; a bias result, which any worker counts, has none."""
+
+    decision_id: str | int = ""
 
 
-_names = msgspec.json.Decoder(_LabelMark).decode
 _identified = msgspec.json.Decoder(_Identified).decode
 
 
@@ -55,11 +50,16 @@ class EventJudge:
     Args:
         codecs: codecs of its own: those of a worker belong to its thread.
         now: returns the wall clock, microseconds.
+        reached: returns the event time that all partitions of decisions, or with True of labels,
+            have reached; too old events are refused by it.
     """
 
-    def __init__(self, codecs: Codecs, now: Callable[[], int]) -> None:
+    def __init__(
+        self, codecs: Codecs, now: Callable[[], int], reached: Callable[[bool], int]
+    ) -> None:
         self._codecs = codecs
         self._now = now
+        self._reached = reached
         self._turn = threading.Lock()
 
     def judge(self, events: Sequence[Numbered]) -> tuple[list[Good], list[EventRefusal]]:
@@ -69,7 +69,7 @@ class EventJudge:
         good: list[Good] = []
         with self._turn:
             for is_label in (False, True):
-                same_kind = [event for event in sized if _is_label(event[1]) == is_label]
+                same_kind = [event for event in sized if seems_label(event[1]) == is_label]
                 wrong = self._refusals_by_line(same_kind, is_label) if same_kind else {}
                 refused += wrong.values()
                 good += (
@@ -104,30 +104,30 @@ class EventJudge:
         lines, values = [line for line, _ in events], [value for _, value in events]
         batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
         letters = DeadLetterBuffer(batch, self._codecs.hasher, MAX_EVENTS)
+        if is_label:
+            batch, _ = self._codecs.labels.results.take(batch, letters, self._now())
         codec = self._codecs.labels if is_label else self._codecs.decisions
         decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
         refusals = [(letter.offset, letter.reason, letter.field) for letter in letters.found]
-        refusals += ((line, reason, "decided_at") for line, reason in self._untimely(decoded))
+        refusals += (
+            (line, reason, "decided_at") for line, reason in self._untimely(decoded, is_label)
+        )
         kind = "label" if is_label else "decision"
         return {line: EventRefusal(line, kind, reason, field) for line, reason, field in refusals}
 
-    def _untimely(self, decoded: DecodedDecisions | DecodedLabels) -> Iterable[tuple[int, str]]:
+    def _untimely(
+        self, decoded: DecodedDecisions | DecodedLabels, are_labels: bool
+    ) -> Iterable[tuple[int, str]]:
         """Yield line and reason of events whose time any worker would refuse.
 
         The message will be stamped when it is written.
         """
         clock = self._codecs.clock
-        early = (decoded.ts > self._now() + clock.max_early) & clock.live
-        for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < FIRST_DAY)):
+        early = (decoded.ts > (now := self._now()) + clock.max_early) & clock.live
+        # What lies beyond the wall clock is not believed, so the horizon does not follow it.
+        oldest = max(FIRST_DAY, min(now, self._reached(are_labels)) - clock.horizon)
+        for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < oldest)):
             yield from ((int(line), reason) for line in decoded.offsets[np.flatnonzero(rows)])
-
-
-def _is_label(value: bytes) -> bool:
-    """Return True if an event has the field ``label_id``; False if it is unreadable."""
-    try:
-        return decode_tolerantly(_names, value).label_id is not msgspec.UNSET
-    except (ValueError, RecursionError):
-        return False
 
 
 def _key(value: bytes) -> bytes:

@@ -23,10 +23,11 @@ PATH = "/v1/events"
 MAX_SHOWN = 100
 """Refusals that an answer lists; ``refused`` counts all."""
 _RETRY = {"Retry-After": "5"}
-_ADVICE = {
-    HTTPStatus.INSUFFICIENT_STORAGE: ": the disk is full, and nothing of this batch was kept;"
-    " free space there, and send the batch again"
-}
+_FULL = HTTPStatus.INSUFFICIENT_STORAGE
+_ADVICE = (
+    ": the disk is full, and nothing of this batch was kept; free space there, and send the batch"
+    " again"
+)
 
 _log = logging.getLogger("slicewatch.receiving")
 
@@ -109,12 +110,10 @@ class EventReceiver:
         good, refused = self._judge.judge(events)
         try:
             self._write(good)
-        except FullLogError as error:
-            self._report(error)
-            return _text(HTTPStatus.INSUFFICIENT_STORAGE, _RETRY)
         except SourceError as error:
             self._report(error)
-            return _text(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)
+            is_full = isinstance(error, FullLogError)
+            return _text(_FULL if is_full else HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)
         self._failing = False
         return self._answer(len(good), refused)
 
@@ -144,5 +143,5 @@ class EventReceiver:
 
 
 def _text(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> Response:
-    advice = _ADVICE.get(status, "")
+    advice = _ADVICE if status is _FULL else ""
     return PlainTextResponse(f"{status.value} {status.phrase}{advice}\n", status, headers)

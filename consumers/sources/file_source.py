@@ -43,6 +43,7 @@ class LineFile:
 
     Attributes:
         line: number of the next line; after the end, the number of lines.
+        bytes_read: bytes of the file read so far; compressed bytes for gzip.
         unfinished: whether a half message was left at the end.
 
     Raises SourceError, here and while reading, when the file cannot be read.
@@ -61,7 +62,7 @@ class LineFile:
         self._rest = b""  # start of a line whose end was not read yet
         self._left: list[bytes] = []  # whole lines that :meth:`skip` read in excess
         self._at_end = False
-        self._bytes = 0
+        self.bytes_read = 0
         self._taken = 0  # bytes, decompressed
 
     def __iter__(self) -> Iterator[bytes]:
@@ -78,11 +79,6 @@ class LineFile:
     def ended(self) -> bool:
         """Return True if the last line was returned."""
         return self._at_end and not self._left
-
-    @property
-    def bytes_read(self) -> int:
-        """Return the bytes of the file read so far; compressed bytes for gzip."""
-        return self._bytes
 
     @property
     def position(self) -> int:
@@ -163,7 +159,7 @@ class LineFile:
             # read1 returns what a pipe has now, instead of waiting for a full chunk.
             data = self._stream.read1(CHUNK_BYTES)
             self._taken += len(data)
-            self._bytes = self._bytes + len(data) if self.path == STDIN else self._raw.tell()
+            self.bytes_read = self._taken if self.path == STDIN else self._raw.tell()
         except (OSError, EOFError, zlib.error) as error:
             raise SourceError(f"cannot read {self.name} after line {self.line}: {error}") from error
         if self._form is None:

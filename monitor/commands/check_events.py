@@ -227,7 +227,8 @@ class _FileCheck:
             yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
         for field, events in self._unknown.most_common():
             shown = field if is_plain(field) else "with names that look like no field"
-            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._hint(field)}"
+            times = "once" if events == 1 else f"{events:,} times"
+            yield f"{name}: field {shown}: dropped unread, {times}{self._hint(field)}"
 
     def _hint(self, field: str) -> str:
         """Return a hint at the field that a dropped ``field`` may have meant; else no text."""
@@ -236,10 +237,6 @@ class _FileCheck:
                 return f"; the value is taken from versions.{attribute.version_of}"
         near = nearest(field, tuple(EXPECTED)) if "." not in field else None
         return f"; did you mean {near}?" if near else ""
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
 
 
 def _events(value: bytes) -> list[Any]:

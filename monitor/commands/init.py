@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,13 @@ from consumers.sources.file_source import LineFile
 from monitor.commands.mapping_guess import MOST_TEXTS, MappingGuess, places
 from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SettingsError, SlicewatchError
+from monitor.settings.as_text import toml
 from monitor.settings.check_use_cases import MAX_ATOMS, MAX_VALUES
 from monitor.settings.kinds import listed_value
 
 SAMPLED_LINES = 100_000
-MOST_ROWS = 3
-"""Most attributes with a line of their own, so that the file has at most 15 lines."""
+MOST_LINES, OTHER_LINES = 15, 7
+"""Most lines of the file, and those that are neither attributes nor a mapping."""
 KEY_FILE = "slicewatch.key"
 _PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
 _PLAIN = "/attributes/"
@@ -123,7 +123,11 @@ def _from_sample(sample: str) -> Answers:
     attributes = _usable(guess.attributes() if guess else events)
     if not attributes:
         raise SlicewatchError(f"{sample} has no decisions with attributes of few values")
-    return Answers(attributes, mapping=[*guess.lines()] if guess else ())
+    if guess is None:
+        return Answers(attributes)
+    has_labels = guess.section["constants"].get("label_requested") != "false"
+    page_on = _PAGE_ON["tpr" if has_labels else "selection"]
+    return Answers(attributes, page_on=page_on, mapping=[*guess.lines()])
 
 
 def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
@@ -143,33 +147,22 @@ def _usable(counts: Mapping[str, Counter[str]]) -> dict[str, list[str]]:
 
 
 def settings_text(answers: Answers) -> str:
-    """Return the text of a settings file of at most 15 lines."""
-    rows = [
-        f"  {{ name = {_toml(name)}, values = {_toml(values)} }},"
-        for name, values in answers.attributes.items()
-    ]
-    rows = rows if len(rows) <= MOST_ROWS else ["".join(rows)]
-    group_bys = ", ".join(f"{{ attributes = [{_toml(name)}] }}" for name in answers.attributes)
+    """Return the text of a settings file of at most MOST_LINES lines."""
+    rows = [toml({"name": name, "values": texts}) for name, texts in answers.attributes.items()]
+    fits = len(rows) + len(answers.mapping) <= MOST_LINES - OTHER_LINES
+    attributes = (",\n  " if fits else ", ").join(rows)
+    group_bys = [{"attributes": [name]} for name in answers.attributes]
     brokers = answers.brokers.replace(",", " ").split()
     limit = "min_selection_ratio = 0.80, " if answers.page_on == "min_selection_ratio" else ""
     lines = [
-        "attribute = [",
-        *rows,
-        "]",
-        "[stream]",
-        f"bootstrap_servers = {_toml(brokers)}" if brokers else 'client = "embedded"',
-        "[privacy]",
-        f'id_key_file = "{KEY_FILE}"',
+        f"stream.bootstrap_servers = {toml(brokers)}" if brokers else 'stream.client = "embedded"',
+        f'privacy.id_key_file = "{KEY_FILE}"',
+        f"attribute = [{attributes}]",
         "[[use_case]]",
-        f"name = {_toml(answers.name)}",
-        f"owner = {_toml(answers.owner)}",
-        f"group_bys = [{group_bys}]",
+        f"name = {toml(answers.name)}",
+        f"owner = {toml(answers.owner)}",
+        f"group_bys = {toml(group_bys)}",
         f'contract = {{ version = "1", effective = {datetime.now(UTC).date()},'
         f' reason = "first contract", {limit}page_on = ["{answers.page_on}"] }}',
     ]
     return "\n".join([*lines, *answers.mapping, ""])
-
-
-def _toml(value: str | Sequence[str]) -> str:
-    """Return a text, or a list of texts, as TOML, which JSON's text and lists are."""
-    return json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from consumers.event_words import EXPECTED
 from consumers.events import ROUNDING, Decision, RouteName
 from consumers.field_values import RFC_3339, TimeForm, TimeUnit, number_of, text_of
 from monitor.errors import SlicewatchError
+from monitor.settings.as_text import toml
 from monitor.settings.check_use_cases import MAX_VALUES
 
 Texts = Mapping[str, Counter[str]]
@@ -24,8 +24,10 @@ Texts = Mapping[str, Counter[str]]
 MOST_TEXTS = 1_000
 """Texts of a place that are told apart: enough to see that it identifies rows."""
 PERCENT = 100
-SHOWN = 10
-"""Most texts of a place that are written down: more of them may be about people."""
+_MEANINGS = {
+    "audit_p": "the probability of asking for its label, 0.001 if there are no labels",
+    "label_requested": "true or false, false if there are no labels",
+}
 _UTC = ZoneInfo("UTC")
 _FORMS = [TimeForm(unit, zone=_UTC) for unit in get_args(TimeUnit)]
 # Between slashes days and months look alike: such times are asked for.
@@ -55,16 +57,19 @@ class MappingGuess:
     Args:
         texts: texts of the sample.
 
+    Attributes:
+        section: content of ``[mapping.decisions]``.
+
     Raises SlicewatchError when something is not plain and nobody answers.
     """
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._tables: dict[str, dict[str, str]] = {"fields": {}, "values": {}, "constants": {}}
-        self._options: dict[str, Any] = {}
+        self.section: dict[str, Any] = {"fields": {}, "values": {}, "constants": {}}
         self._find()
-        required = [info.name for info in msgspec.structs.fields(Decision) if info.required]
-        missing = [name for name in required if name not in (*self._tables["fields"], "attributes")]
+        placed = {*self.section["fields"], "attributes"}
+        infos = msgspec.structs.fields(Decision)
+        missing = [info.name for info in infos if info.required and info.name not in placed]
         try:
             self._ask(missing)
         except click.Abort:
@@ -75,7 +80,7 @@ class MappingGuess:
 
     def attributes(self) -> dict[str, Counter[str]]:
         """Map other places with few texts to attributes; return their texts by attribute."""
-        fields, attributes = self._tables["fields"], {}
+        fields, attributes = self.section["fields"], {}
         for at in [at for at in self._texts if at not in fields.values()]:
             name = re.sub(r"[^a-z0-9]+", "_", at.lower()).strip("_")
             most = min(MAX_VALUES, self._texts[at].total() // 2)
@@ -85,20 +90,15 @@ class MappingGuess:
         return attributes
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the mapping's section; comments say what was seen."""
-        yield "# Guessed from a sample: check each line, and remove what nobody is compared by."
-        yield "[mapping.decisions]"
-        yield from (f"{name} = {value}" for name, value in self._options.items())
-        for section, table in self._tables.items():
-            yield f"[mapping.decisions.{section}]"
-            for name, text in table.items():
-                seen = self._texts.get(text, ())
-                shown = [*seen] if len(seen) <= SHOWN else f"more than {SHOWN} texts"
-                yield f"{json.dumps(name)} = {json.dumps(text)}" + f"  # seen: {shown}" * bool(seen)
+        """Yield the lines of the mapping's section, at most seven."""
+        yield "[mapping.decisions]  # guessed: check it, and remove what nobody is compared by"
+        for name, content in self.section.items():
+            if content:
+                yield f"{name} = {toml(content)}"
 
     def _find(self) -> None:
         """Map the fields that only one place can be, and scores in percent."""
-        texts, fields = self._texts, self._tables["fields"]
+        texts, fields = self._texts, self.section["fields"]
         fields |= {at[1:]: at for at in texts if at[1:] in Decision.__struct_fields__}
         times = [at for at in texts if _forms(texts[at])]
         unique = [at for at in texts if len(texts[at]) == texts[at].total() and at not in times]
@@ -108,26 +108,28 @@ class MappingGuess:
             if len(likely) == 1:
                 fields.setdefault(name, likely[0])
         if any((number_of(text) or 0) > 1 + ROUNDING for text in self._seen("judge_score")):
-            self._options["divide"] = f"{{ judge_score = {PERCENT} }}"
+            self.section["divide"] = {"judge_score": PERCENT}
 
     def _seen(self, name: str) -> Counter[str]:
-        return self._texts.get(self._tables["fields"].get(name, ""), Counter())
+        return self._texts.get(self.section["fields"].get(name, ""), Counter())
 
     def _ask(self, missing: list[str]) -> None:
         for name in missing:
-            answer = click.prompt(f"{name}, {EXPECTED[name]}: its column, or a value for all")
+            meaning = _MEANINGS.get(name, EXPECTED[name])
+            answer = click.prompt(f"{name}, {meaning}: its column, or a value for all")
             at = f"/{answer.removeprefix('/')}"
             for_all = at not in self._texts
-            self._tables["constants" if for_all else "fields"][name] = answer if for_all else at
+            self.section["constants" if for_all else "fields"][name] = answer if for_all else at
         routes = get_args(RouteName)
         for text in sorted(self._seen("route").keys() - routes):
             meaning = click.prompt(f"What does {text!r} mean", type=click.Choice(routes))
-            self._tables["values"][f"route={text}"] = meaning
+            self.section["values"][f"route={text}"] = meaning
         times, question = self._seen("decided_at"), "Form of the times, such as %m/%d/%Y %H:%M:%S"
         (form, *_) = _forms(times) or [TimeForm(format=click.prompt(question), zone=_UTC)]
-        self._options["times"] = json.dumps(form.format or form.unit)
+        if form != _FORMS[0]:  # the default
+            self.section["times"] = form.format or form.unit
         if not all(_is_time(replace(form, zone=None).read(text)) for text in times):
-            self._options["time_zone"] = json.dumps(click.prompt("Time zone, such as UTC"))
+            self.section["time_zone"] = click.prompt("Time zone, such as UTC")
 
 
 def _is_score(text: str) -> bool:

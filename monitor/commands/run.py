@@ -89,9 +89,10 @@ def run_until_stopped(
     stop.call(service.ask_to_stop)
     collect_rarely()
     if parts.ingest and service.settings.stream.embedded:
+        way = "by POST /v1/events and" if composition.producers(service.settings) else "only"
         log.info(
-            "embedded, for one machine: trying out and small sites; events come by POST /v1/events"
-            " and from files in %s; slicewatch db send-log moves them to Kafka",
-            composition.event_folder(service.settings) / "inbox",
+            "embedded, for one machine: trying out and small sites; events come %s from files in"
+            " %s; slicewatch db send-log moves them to Kafka",
+            *(way, composition.event_folder(service.settings) / "inbox"),
         )
     service.run()

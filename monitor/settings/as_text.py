@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import re
 from collections.abc import Iterator
-from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, get_args
@@ -150,7 +150,7 @@ def _table_lines(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     nested = {key: part for key, part in table.items() if _is_nested(key, part)}
     for key, part in table.items():
         if key not in nested:
-            yield f"# {key}: not set" if part is None else f"{key} = {_toml(part)}"
+            yield f"# {key}: not set" if part is None else f"{_key(key)} = {toml(part)}"
     for key, part in nested.items():
         full = ".".join([*path, key])
         for sub_table in part if isinstance(part, list) else [part]:
@@ -165,25 +165,31 @@ def _is_nested(key: str, part: Any) -> bool:
     return isinstance(part, list) and bool(part) and isinstance(part[0], dict)
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(part) for part in value)}]"
+def toml(value: Any) -> str:
+    """Return lists, objects, texts, numbers and dates as one line of TOML.
+
+    Example:
+        >>> print(toml({"route": "/r", "attributes.tier": ["/a/t"]}))
+        { route = "/r", "attributes.tier" = ["/a/t"] }
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        pairs = [f"{_toml(key)} = {_toml(part)}" for key, part in sorted(value.items())]
+        pairs = [f"{_key(key)} = {toml(part)}" for key, part in value.items()]
         return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
     return _toml_leaf(value)
 
 
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml(name)
+
+
 def _toml_leaf(value: Any) -> str:
     match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
+        case bool() | str():
             # JSON and TOML escape alike, except for DEL, which TOML does not accept raw.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Decimal():
             return f"{value:f}"
-        case date():
-            return value.isoformat()
         case _:
             return str(value)

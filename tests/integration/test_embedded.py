@@ -15,6 +15,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
+from urllib.error import HTTPError
 
 import pytest
 from brokers import Broker
@@ -99,6 +100,13 @@ class Site:
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert json.load(answer)["written"] == len(events)
 
+    def refuses(self, reason: str, event: dict[str, Any]) -> bool:
+        try:
+            self.post(event)
+        except HTTPError as error:
+            return f'"reason":"{reason}"' in error.read().decode()
+        return False
+
     def drop(self, name: str, *events: dict[str, Any]) -> None:
         (self.inbox / name).write_text(lines(*events))
 
@@ -136,6 +144,8 @@ def test_a_log_of_past_days_shows_its_tables_at_once(site: Site) -> None:
     site.await_counts(300, 300)
     site.service.until(lambda: "Decisions are complete to" in site.service.get("/")[1], "tables")
     assert "embedded, for one machine" in site.service.log.read_text()
+    too_old = decision(300, timedelta(days=34))
+    site.service.until(lambda: site.refuses("too_old", too_old), "the time that was reached")
 
 
 def test_what_was_acknowledged_is_counted_once_however_often_it_is_killed(site: Site) -> None:

@@ -705,10 +705,10 @@ _LOGS = (
         "and what the database, the broker or the system says in one line, which knows addresses,"
         " topics and tables",
         "accept failed: %s", "%s in the inbox was read",
-        "%s in the inbox is not read, and tried again: %s",
+        "%s in the inbox %s",
         "%s in the inbox, line %d: %s; not counted", "old events are not deleted: %s",
-        "embedded, for one machine: trying out and small sites; events come by POST /v1/events and"
-        " from files in %s; slicewatch db send-log moves them to Kafka",
+        "embedded, for one machine: trying out and small sites; events come %s from files in %s;"
+        " slicewatch db send-log moves them to Kafka",
         "events over HTTP cannot be written: %s",
         "evaluation failed, it is tried again every cycle: %s",
         "messages wait for their schemas: %s", "the schema registry answers again",

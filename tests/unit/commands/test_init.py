@@ -118,15 +118,16 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
     [
         (
             LOANS,
-            ROUTES + "Europe/Berlin\n",
+            ROUTES.replace("1\ntrue", "0.001\nfalse") + "Europe/Berlin\n",
             [
                 'times = "%d.%m.%Y %H:%M"',
                 'time_zone = "Europe/Berlin"',
                 "divide = { judge_score = 100 }",
-                '"decision_id" = "/loan id"  # seen: more than 10 texts',
-                "\"route\" = \"/approved\"  # seen: ['0', '1']",
+                'decision_id = "/loan id"',
+                'route = "/approved"',
                 '"route=1" = "auto_serve"',
                 '"attributes.region" = "/Region"',
+                'page_on = ["min_selection_ratio"]',
             ],
         ),
         (
@@ -139,10 +140,10 @@ ROUTES = "approved\ntrue\n1\ntrue\nhuman_review\nauto_serve\n"
             "true\n/audit\nasked\n",
             [
                 'times = "seconds"',
-                '"decided_at" = "/call/ts"',
-                '"judge_score" = "/judge/score"',
+                'decided_at = "/call/ts"',
+                'judge_score = "/judge/score"',
                 '"attributes.line" = "/line"',
-                '"evidence_passed" = "true"',
+                'constants = { evidence_passed = "true" }',
             ],
         ),
     ],
@@ -159,6 +160,7 @@ def test_a_log_is_mapped_and_what_it_does_not_say_is_asked(
     assert "audit_p, label_requested: answer in a terminal" in str(unanswered.exception)
     assert not (tmp_path / "slicewatch.toml").exists()
     assert init(tmp_path, "--from", str(log), answers=answers).exit_code == 0
+    written(tmp_path)
     text = (tmp_path / "slicewatch.toml").read_text()
     assert [line for line in written_lines if line not in text] == []
     assert "c-1" not in text

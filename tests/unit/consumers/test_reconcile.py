@@ -8,9 +8,9 @@ from unittest.mock import Mock
 import pytest
 
 from consumers.backpressure import PeerProgress
-from consumers.event_time import ClockPolicy
+from consumers.event_time import FIRST_DAY, ClockPolicy
 from consumers.reconcile import Reconciler, UnreadShards
-from monitor.core.time import HOUR, MINUTE
+from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.records import Shard
 from monitor.shard_status import ShardStatus, Tallies
 
@@ -158,3 +158,24 @@ def test_where_version_tuples_find_no_room_a_review_looks_which_have_gone() -> N
     for crowded in (False, True):
         idle_reconciler(store, crowded=crowded).review(10.0, wall=0)
         assert store.live_versions.called == crowded
+
+
+@pytest.mark.parametrize(
+    ("times", "reached"),
+    [((7, 5), 5), ((7, None), 0), ((), 0)],
+)
+def test_a_topic_has_reached_what_its_slowest_partition_has(
+    times: tuple[int | None, ...], reached: int
+) -> None:
+    """Times are in days after the first day that is believed."""
+    statuses = [
+        replace(
+            status(Shard("d", part), "us"),
+            max_decided_at=None if days is None else FIRST_DAY + days * DAY,
+        )
+        for part, days in enumerate(times)
+    ]
+    statuses.append(replace(status(OTHER_TOPIC, None), max_decided_at=HOUR))
+    reconciler = idle_reconciler(Mock(statuses=Mock(return_value=statuses)))
+    reconciler.review(10.0, wall=0)
+    assert reconciler.reached("d") == FIRST_DAY + reached * DAY

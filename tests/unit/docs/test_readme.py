@@ -57,7 +57,7 @@ def test_every_metric_is_in_the_catalogue() -> None:
         assert name in names or f"{name}_total" in names, name
 
 
-def test_four_statements_send_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_five_statements_send_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those for a router in Python, with a transport that keeps what it is given."""
     sent: list[bytes] = []
 
@@ -71,7 +71,7 @@ def test_four_statements_send_a_decision(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("consumers.producing.http", lambda url: Keeping)
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(ast.parse(code).body) == 4
+    assert len(ast.parse(code).body) == 5
     exec(code, {})
     (decision,) = sent
     msgspec.json.decode(decision, type=Decision)

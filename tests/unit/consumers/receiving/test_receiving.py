@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 import served
 from hostile_events import SECRET, events
@@ -32,10 +33,12 @@ from monitor.core.time import to_micros
 from monitor.errors import SourceError
 from monitor.records import Record, RecordBatch, Shard
 from monitor.settings import load
+from monitor.settings.sections import BiasDimensionSettings
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "examples" / "judge_router"
 SETTINGS = load(EXAMPLE / "slicewatch.toml", {})
 NOW = datetime(2026, 6, 2, tzinfo=UTC)
+LABELS_BEHIND = timedelta(days=10)
 LINES, JSON = "application/x-ndjson", "application/json"
 TOKENS = {"grafana": "reader-token", "router": "router-token"}
 GUARDED = HttpConfig(port=0, tokens=TOKENS, producers=("router",))
@@ -104,7 +107,11 @@ class Site:
 
 
 def receiver(topic: Topic | EventLog, count: Any) -> EventReceiver:
-    judge = EventJudge(composition.checking_codecs(SETTINGS), lambda: to_micros(NOW))
+    judge = EventJudge(
+        composition.checking_codecs(SETTINGS),
+        lambda: to_micros(NOW),
+        lambda are_labels: to_micros(NOW - LABELS_BEHIND * are_labels),
+    )
     return EventReceiver(judge, topic, ("decisions", "labels"), count)
 
 
@@ -191,20 +198,43 @@ def test_an_array_within_a_batch_is_no_event(site: Site) -> None:
 
 
 def test_times_that_the_service_would_not_believe_are_refused(site: Site) -> None:
-    ahead = (NOW + timedelta(minutes=6)).isoformat()
-    late = DECISION | {"decided_at": (NOW + timedelta(minutes=4)).isoformat()}
-    status, answer = site.post(
-        lines(
-            DECISION | {"decided_at": ahead}, LABEL | {"decided_at": "1999-01-01T00:00:00Z"}, late
-        ),
-        **BEARER,
-    )
-    assert (status, answer["written"]) == (422, 1)
+    """The horizon is counted from what all partitions of the event's kind have reached."""
+    horizon = timedelta(microseconds=SETTINGS.stream.horizon)
+    hour = timedelta(hours=1)
+    events = [
+        event | {"decided_at": at.isoformat()}
+        for event, at in (
+            (DECISION, NOW + timedelta(minutes=6)),
+            (LABEL, datetime(1999, 1, 1, tzinfo=UTC)),
+            (DECISION, NOW + timedelta(minutes=4)),
+            (DECISION, NOW - horizon - hour),
+            (DECISION, NOW - horizon + hour),
+            (LABEL, NOW - horizon - hour),
+            (LABEL, NOW - horizon - LABELS_BEHIND - hour),
+        )
+    ]
+    status, answer = site.post(lines(*events), **BEARER)
+    assert (status, answer["written"]) == (422, 3)
     found = [(one["line"], one["kind"], one["reason"], one["field"]) for one in answer["events"]]
     assert found == [
         (1, "decision", "too_early", "decided_at"),
         (2, "label", "too_old", "decided_at"),
+        (4, "decision", "too_old", "decided_at"),
+        (7, "label", "too_old", "decided_at"),
     ]
+
+
+def test_a_bias_result_of_a_declared_dimension_goes_to_the_labels() -> None:
+    dimension = BiasDimensionSettings(name="dialect", owner="A. Person")
+    settings = msgspec.structs.replace(SETTINGS, bias_dimension=(dimension,))
+    judge = EventJudge(composition.checking_codecs(settings), lambda: to_micros(NOW), lambda _: 0)
+    result = {"type": "bias_result", "dimension": "dialect", "measured": "2026-06-01",
+              "score": 0.1, "items": 300, "probe_set": "s", "probe_version": "1",
+              "model": "m"}  # fmt: skip
+    value = json.dumps(result).encode()
+    good, refused = judge.judge([(1, value), (2, value.replace(b"dialect", b"other"))])
+    assert good == [(1, True, b"", value)]
+    assert [(r.line, r.kind, r.field) for r in refused] == [(2, "label", "dimension")]
 
 
 def test_sizes_are_limited(site: Site) -> None:
@@ -266,7 +296,7 @@ def test_on_this_machine_s_own_address_anybody_may_send_if_the_settings_say_so(s
 
 
 def test_without_producers_there_is_no_such_path() -> None:
-    assert composition.build_receiver(SETTINGS, None, StillClock()) is None  # type: ignore[arg-type]
+    assert composition.build_receiver(SETTINGS, Mock(), Mock()) is None
     servers = Servers(HttpConfig(port=0), None, small_exporter(), Switches().health(), StillClock())
     servers.start()
     try:
@@ -331,7 +361,7 @@ def test_what_is_refused_is_what_the_codec_refuses(event: bytes) -> None:
     codecs = composition.checking_codecs(SETTINGS)
     value = event.replace(b"\n", b" ")
     far = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
-    good, refused = EventJudge(codecs, lambda: far).judge([(1, value)])
+    good, refused = EventJudge(codecs, lambda: far, lambda _: 0).judge([(1, value)])
     assert len(good) + len(refused) == 1
     batch = RecordBatch(Shard("t", 0), [0], [value], [-1])
     letters = DeadLetterBuffer(batch, IdHasher.with_key(b"k"))

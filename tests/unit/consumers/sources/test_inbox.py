@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from consumers.sources import file_source
 from consumers.sources.event_log import EventLog
 from consumers.sources.file_source import LineFile
-from consumers.sources.inbox import SHOWN, Inbox, Numbered
+from consumers.sources.inbox import IDLE_SECONDS, SHOWN, Inbox, Numbered
 from monitor.records import Shard
 
 TOPICS = ("decisions", "labels")
@@ -159,10 +160,10 @@ def test_compressed_files_are_read(opened: Callable[..., World]) -> None:
     [
         ("events.xlsx", b"PK", "its name must end in .jsonl, .ndjson, .csv, .jsonl.gz"),
         ("events.csv", b"a;b\n1;2\n", "separated by semicolons; save it with commas"),
-        ("events.csv", b"a,b\n1,2\n3,4", "its last line waits for its end (in CSV: a newline"),
+        ("events.csv", b'a,b\n"1\n",2\n3,4', "is read, but for line 4, which waits for its end"),
         ("events.jsonl", decision(1), "its name must begin with decisions or labels"),
         ("events.jsonl.gz", b"not compressed", "Not a gzipped file"),
-        ("events.jsonl", decision(1) + b'{"cut', "its last line waits for its end"),
+        ("events.jsonl", decision(1) + b'{"cut', "is read, but for line 2, which waits"),
     ],
 )
 def test_what_is_not_read_is_named_once(
@@ -177,8 +178,13 @@ def test_what_is_not_read_is_named_once(
     with caplog.at_level(logging.ERROR, "slicewatch.inbox"):
         for _ in range(3):
             world.inbox.look()
+        assert ("but for" in reason) != bool(caplog.messages), "its writer may go on"
+        old = (world.folder / name).stat().st_mtime - IDLE_SECONDS - 1
+        os.utime(world.folder / name, (old, old))
+        for _ in range(3):
+            world.inbox.look()
     (message,) = caplog.messages
-    assert message.startswith(f"{name} in the inbox is not read")
+    assert message.startswith(f"{name} in the inbox is")
     assert reason in message
 
 
