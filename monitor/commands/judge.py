@@ -62,11 +62,11 @@ def command(
 
     With FILE (JSON lines as on the topic; - for one text on standard input) no Kafka is used: the
     judgements are printed, and the verdicts of each slice are on standard error. Exit code 0: no
-    output is flagged; 1: one is, or a slice is not measured; 2: as above.
+    output is flagged; 1: one is, or a slice is not measured; 2: as above, or FILE has no output.
 
     Example: slicewatch judge --settings slicewatch.toml
     """
-    settings = load_settings(path, with_secrets=not show_prompt)
+    settings = load_settings(path, with_secrets=not show_prompt, with_use_case=False)
     prompt = prompt_of(settings.judge)
     if show_prompt:
         click.echo(prompt.instructions, nl=False)
@@ -96,7 +96,8 @@ def command(
         server.start()
         port.callback(server.stop)
         threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
-        log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
+        what = {"model": judge.name, "prompt": prompt.digest, "requests_today": budget.spent}
+        log.info("judging", extra=what)
         worker.run(lambda: _wait(worker, budget))
 
 
@@ -108,7 +109,10 @@ def _messages(file: Path) -> list[bytes]:
     """
     try:
         if str(file) == "-":
-            return [one_output(sys.stdin.buffer.read().decode())]
+            text = sys.stdin.buffer.read().decode()
+            if not text.strip():
+                raise SlicewatchError("standard input is empty; write one text to it")
+            return [one_output(text)]
         lines = [line for line in file.read_bytes().splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise SlicewatchError("standard input is no UTF-8 text; convert it first") from None
@@ -123,7 +127,7 @@ def _judge_file(worker: Worker, outputs: PrintedOutputs, signals: StopSignal) ->
     """Judge outputs without Kafka, print the summary, and end with the exit code of the verdict."""
 
     def give_up() -> None:
-        raise SlicewatchError(f"the judge answers about no text: {worker.waits_for}; try again")
+        raise SlicewatchError(f"{worker.waits_for}; then judge the file again")
 
     threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
     worker.run(give_up)
@@ -191,10 +195,7 @@ def _judge(
 
 def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     default_file = settings_file.absolute().parent / BUDGET_FILE
-    budget = RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
-    # A file that cannot be read is reported before anything is asked.
-    log.info("spent today", extra={"requests": budget.spent})
-    return budget
+    return RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
 
 
 def _stream(settings: Settings) -> KafkaStream:

@@ -145,7 +145,9 @@ def _check_judge(judge: Judge, prompt: Prompt) -> None:
     except JudgeRefusedError as error:
         raise SlicewatchError(error.remedy) from None
     except (JudgeFailedError, AnswerError) as error:
-        raise JudgeAwayError(str(error)) from None
+        raise JudgeAwayError(
+            f"the judge answers about no text: {error}; check judge.url, or wait"
+        ) from None
 
 
 def _ask_for_findings(piece: Chunk, question: str, judge: Judge, prompt: Prompt) -> list[Finding]:

@@ -126,7 +126,9 @@ class OpenAIJudge:
     def _completion(self, messages: Any) -> Any:
         """Send one request; drop a parameter that the endpoint refuses, and send it once more."""
         if not self._budget.take():
-            raise BudgetSpentError("the day's budget is spent")
+            raise BudgetSpentError(
+                "the day's budget is spent; raise judge.requests_per_day, or wait until 00:00 UTC"
+            )
         options, tokens, start = self._options, 0, time.monotonic()
         try:
             answer = self._create(messages, options)

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from consumers.events import Decision, Identifier
+from monitor.core.intervals import Z95
 from monitor.core.publish.agreement import cohens_kappa
 
 ALL = "all outputs"
@@ -106,14 +107,19 @@ class PrintedOutputs:
     def summary(self) -> Iterator[str]:
         """Yield a line for all outputs, for each slice, and for the agreement with reviewers."""
         for name, counts in self._verdicts.items():
-            share = f"{counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
-            shown = share if self._is_measured(counts) else "not measured"
-            yield f"{name}: {counts.total()}, {counts['unjudged']} without a verdict; {shown}"
+            line = f"{name}: {counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
+            if counts["unjudged"]:
+                line += f", {counts['unjudged']} of {counts.total()} without a verdict"
+            if not self._is_measured(counts):
+                line += f": NOT MEASURED, over {100 * MAX_FAILED:.0f} % lack one"
+            yield line
         if self._agreement:
             table = [[self._agreement[i, j] for j in (False, True)] for i in (False, True)]
-            kappa = float(cohens_kappa(np.array(table, np.float64))[0])
-            shown = "not defined, all are alike" if np.isnan(kappa) else f"{kappa:.2f}"
-            yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
+            kappa, error = map(float, cohens_kappa(np.array(table, np.float64)))
+            low, high = max(kappa - Z95 * error, -1), min(kappa + Z95 * error, 1)
+            shown = f"{kappa:.2f} (95 % interval {low:.2f} to {high:.2f})"
+            shown = "not defined, all verdicts are alike" if np.isnan(kappa) else shown
+            yield f"agreement with reviewers of {self._agreement.total()} outputs: kappa {shown}"
 
     def _is_measured(self, counts: Counter[str]) -> bool:
         """Return True if a slice has outputs, and few enough of them without a verdict."""

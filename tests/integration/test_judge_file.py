@@ -22,19 +22,6 @@ SETTINGS = """
 url = "{url}"
 model = "judge-model"
 {more}
-[[attribute]]
-name = "language"
-values = ["en", "es"]
-[[use_case]]
-name = "x"
-owner = "A"
-synthetic = true
-[[use_case.group_bys]]
-attributes = ["language"]
-[use_case.contract]
-version = "1"
-effective = 2026-01-01
-reason = "r"
 """
 OWN = """
 [[judge.categories]]
@@ -107,10 +94,12 @@ def test_a_file_by_slice_with_reviewers(judge: Judge, tmp_path: Path) -> None:
     result = judge(str(file))
     statuses = [json.loads(line)["status"] for line in result.stdout.splitlines()]
     assert statuses == ["judged"] * 19 + ["unreadable"]
-    assert "all outputs: 20, 1 without a verdict; 1 of 19 flagged" in result.stderr
-    assert "language=en: 18, 0 without a verdict; 0 of 18 flagged" in result.stderr
-    assert "language=es: 1, 0 without a verdict; 1 of 1 flagged" in result.stderr
-    assert "agreement with reviewers of 19: kappa 1.00" in result.stderr
+    assert result.stderr.splitlines() == [
+        "all outputs: 1 of 19 flagged, 1 of 20 without a verdict",
+        "language=en: 0 of 18 flagged",
+        "language=es: 1 of 1 flagged",
+        "agreement with reviewers of 19 outputs: kappa 1.00 (95 % interval 1.00 to 1.00)",
+    ]
     assert result.returncode == 1
 
 
@@ -120,8 +109,11 @@ def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
     file = tmp_path / "outputs.jsonl"
     file.write_text(outputs(*[("en", "Good day.")] * 38, *[("es", f"FILTERED {i}") for i in "ab"]))
     result = judge(str(file))
-    assert "all outputs: 40, 2 without a verdict; 0 of 38 flagged" in result.stderr
-    assert "language=es: 2, 2 without a verdict; not measured" in result.stderr
+    assert result.stderr.splitlines() == [
+        "all outputs: 0 of 38 flagged, 2 of 40 without a verdict",
+        "language=en: 0 of 38 flagged",
+        "language=es: 0 of 0 flagged, 2 of 2 without a verdict: NOT MEASURED, over 5 % lack one",
+    ]
     assert result.returncode == 1, "never green"
 
 
@@ -147,12 +139,13 @@ BAD = [
     ),
     ("gone.jsonl", "", "gone.jsonl: cannot be read"),
     ("/dev/null", "", "/dev/null: no outputs"),
+    ("-", "", "standard input is empty"),
 ]
 
 
 @pytest.mark.parametrize(("file", "more", "said"), BAD)
 def test_what_cannot_be_used_is_one_line(judge: Judge, file: str, more: str, said: str) -> None:
-    result = judge(file, more=more)
+    result = judge(file, text="" if file == "-" else None, more=more)
     assert result.returncode == 2
     assert said in result.stderr.splitlines()[-1]
     assert result.stdout == ""

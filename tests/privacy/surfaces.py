@@ -996,7 +996,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judging; model prompt", "spent today; requests",
+        "judging; model prompt requests_today",
         "outputs wait in their topic; why",
         "the judge is asked without what it refuses; parameters",
     ),
