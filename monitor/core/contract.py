@@ -122,6 +122,8 @@ class Limits:
         min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
             reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
         max_precision_gap: largest allowed gap of P(ready | auto_serve).
+        max_blocked: largest P(blocked_by_evidence) with which a slice can keep any limit: its other
+            rates leave out what was blocked.
     """
 
     max_tpr_gap: Fraction
@@ -134,6 +136,7 @@ class Limits:
     max_selection_gap: Fraction | None = None
     min_selection_ratio: Fraction | None = None
     max_precision_gap: Fraction | None = None
+    max_blocked: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """Return the limit on the gap of a metric; None without one."""

@@ -525,6 +525,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_fpr: Limit | None = None
     min_positives: Count = 50
     min_negatives: Count = 30
+    max_blocked: Limit | None = None
     window: str = "7d"
     accepted_trade_off: str = ""
 
@@ -542,6 +543,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,
             min_negatives=self.min_negatives,
+            max_blocked=self.max_blocked,
         )
 
 

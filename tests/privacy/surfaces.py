@@ -440,7 +440,7 @@ _SNAPSHOT = (
         "ContractTable.own_limits OwnLimit.group_by OwnLimit.slice OwnLimit.metric OwnLimit.kind",
         "OwnLimit.value",
         "ContractTable.review_due",
-        "ContractTable.primary ContractTable.max_age",
+        "ContractTable.primary ContractTable.max_age ContractTable.max_blocked",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",
@@ -672,7 +672,7 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
         "Cell.state Cell.mirror_of Cell.decided_by HistoryPoint.state HistoryPoint.verdict",
-        "Headline.word Headline.sentence SliceContent.agreement",
+        "Headline.word Headline.sentence SliceContent.agreement SliceContent.router_agreement",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "numbers of listed slices by state; all states are shown",
