@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
-from monitor.errors import SettingsError, SlicewatchError
+from monitor.errors import SettingsError, SlicewatchError, SourceError
 from monitor.judging.categories import CATEGORIES
 from monitor.judging.judge_metrics import JudgeMetrics
 from monitor.judging.judge_protocol import Endpoint
@@ -56,7 +57,8 @@ def command(
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
 
-    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.listen say so.
+    While endpoint or broker answer nobody, outputs wait, and /readyz and /metrics of judge.listen
+    say so.
 
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
 
@@ -86,7 +88,8 @@ def command(
         outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
         return
-    stream = signals.unless_asked(lambda: _stream(settings))
+    check_broker = _broker_check(settings)
+    stream = signals.unless_asked(lambda: _stream(settings, check_broker))
     if stream is None:
         log.info("stopped before it had started")
         leave()
@@ -95,7 +98,8 @@ def command(
         server = _server(settings.judge, JudgeMetrics(worker, judge.use))
         server.start()
         port.callback(server.stop)
-        threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
+        watch = (signals, worker, check_broker)
+        threading.Thread(target=_await_stop, args=watch, daemon=True).start()
         what = {"model": judge.name, "prompt": prompt.digest, "requests_today": budget.spent}
         log.info("judging", extra=what)
         worker.run(lambda: _wait(worker, budget))
@@ -129,7 +133,8 @@ def _judge_file(worker: Worker, outputs: PrintedOutputs, signals: StopSignal) ->
     def give_up() -> None:
         raise SlicewatchError(f"{worker.waits_for}; then judge the file again")
 
-    threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
+    watch = (signals, worker, lambda: None)
+    threading.Thread(target=_await_stop, args=watch, daemon=True).start()
     worker.run(give_up)
     for line in outputs.summary():
         click.echo(line, err=True)
@@ -198,29 +203,43 @@ def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     return RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
 
 
-def _stream(settings: Settings) -> KafkaStream:
+def _broker_check(settings: Settings) -> Callable[[], None]:
+    """Return a function that raises SourceError if the broker refuses us the outputs."""
     from consumers.sources.kafka_preflight import Need
+    from monitor import composition
+
+    connection = composition.kafka_connection(settings)
+    return lambda: connection.check_access(Need((settings.judge.outputs_topic,), _group(settings)))
+
+
+def _group(settings: Settings) -> str:
+    return f"{settings.stream.group_id}-judge"
+
+
+def _stream(settings: Settings, check_broker: Callable[[], None]) -> KafkaStream:
     from monitor import composition
     from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
     judge = settings.judge
-    group_id = f"{settings.stream.group_id}-judge"
     topics = JudgeTopics(
         outputs=judge.outputs_topic,
         judgements=judge.judgements_topic,
         decisions=judge.decisions_topic,
-        group=group_id,
+        group=_group(settings),
         session_timeout=settings.stream.session_timeout / SECOND,
     )
-    connection = composition.kafka_connection(settings)
-    connection.check_access(Need((judge.outputs_topic,), group_id))
-    return KafkaStream(connection, topics)
+    check_broker()
+    return KafkaStream(composition.kafka_connection(settings), topics)
 
 
-def _await_stop(signals: StopSignal, worker: Worker) -> None:
-    """Stop the worker at a stop signal; runs on its own thread."""
+def _await_stop(signals: StopSignal, worker: Worker, check_broker: Callable[[], None]) -> None:
+    """Stop the worker at a stop signal, and look after the broker; runs on its own thread."""
     while not signals.wait(_WAIT_SECONDS):
-        pass
+        try:
+            check_broker()
+            worker.broker_fault = ""
+        except SourceError as error:
+            worker.broker_fault = str(error)
     worker.stop.set()
 
 

@@ -42,7 +42,7 @@ class JudgeMetrics(Collector):
         yield _counter(catalogue.JUDGE_SECONDS, self._use.seconds)
         yield _counter(catalogue.JUDGE_TOKENS, self._use.tokens)
         waiting = catalogue.JUDGE_WAITING
-        yield GaugeMetricFamily(waiting.name, waiting.help, value=bool(self._worker.waits_for))
+        yield GaugeMetricFamily(waiting.name, waiting.help, value=bool(self._worker.trouble))
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return bytes and MIME type of all metrics, gzipped if asked."""
@@ -50,7 +50,7 @@ class JudgeMetrics(Collector):
 
     def ready(self) -> tuple[bool, str]:
         """Return True and ``ok`` while outputs are judged, else False and what they wait for."""
-        return not self._worker.waits_for, self._worker.waits_for or "ok"
+        return not self._worker.trouble, self._worker.trouble or "ok"
 
 
 def _counter(family: Family, value: float) -> Metric:

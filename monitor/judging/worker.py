@@ -88,6 +88,7 @@ class Worker:
     Attributes:
         counts: outputs by status, with ``flagged``, ``findings`` and ``tombstones``.
         waits_for: what the worker waits for, in words; empty while it works.
+        broker_fault: what the broker refuses, in words; empty while it answers.
     """
 
     stream: JudgingTopics
@@ -98,7 +99,13 @@ class Worker:
     now: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="milliseconds")
     counts: Counter[str] = field(default_factory=Counter)
     waits_for: str = ""
+    broker_fault: str = ""
     _results: dict[bytes, Result] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str:
+        """Return why no outputs are judged, in words; empty while nothing is known against it."""
+        return self.broker_fault or self.waits_for
 
     def run(self, wait: Callable[[], None]) -> None:
         """Read, judge, write and commit batch by batch until ``stop`` is set; add to ``counts``.

@@ -95,6 +95,7 @@ def table(
 SELECTION = replace(EASY, min_selection_ratio=Fraction("0.80"))
 BOTH = replace(SELECTION, max_selection_gap=Fraction("0.10"))
 """Ratio alone, and beside a gap: a row has one verdict on both."""
+BLOCKED = replace(BOTH, max_tpr_gap=Fraction("0.3"), max_blocked=Fraction("0.03"))
 PRECISION = replace(EASY, max_precision_gap=Fraction("0.10"))
 GUARDS = pytest.mark.parametrize(
     "settings",
@@ -113,6 +114,7 @@ GUARDS = pytest.mark.parametrize(
         pytest.param(SELECTION, id="ratio", marks=pytest.mark.full),
         pytest.param(BOTH, id="gap and ratio"),
         pytest.param(PRECISION, id="precision"),
+        pytest.param(BLOCKED, id="blocked"),
     ],
 )
 @GUARDS
@@ -174,6 +176,22 @@ def test_the_bounds_that_are_shown_bear_out_what_was_decided() -> None:
     gaps = [one["gaps"]["tpr"] for one in (few, many)]
     assert [gap["verdict"] for gap in gaps] == ["inconclusive", "pass"]
     assert gaps[0]["upper"] > 0.06 > gaps[1]["upper"] > 0.02
+
+
+def test_too_much_blocked_is_green_nowhere_and_hides_no_harm() -> None:
+    kept = replace(BLOCKED, max_blocked=None)
+    changes: Counter[tuple[str, str]] = Counter()
+    for seed in range(WORLDS):
+        cells = world(Random(seed), late=False)
+        rows = (_rows(table(cells, limits)) for limits in (kept, BLOCKED))
+        for before, after in zip(*rows, strict=True):
+            share = before["rates"].get("blocked", {}).get("value")
+            states = zip(before["states"].values(), after["states"].values(), strict=True)
+            changes.update(pair for pair in states if pair[0] != pair[1])
+            if share is not None and share > 0.03 and after["slice"]:
+                assert "within_contract" not in after["states"].values()
+    assert changes.keys() == {("within_contract", "insufficient_support")}
+    assert changes.total() > WORLDS
 
 
 def _two_slices(n: int, limits: Limits) -> dict[str, Any]:

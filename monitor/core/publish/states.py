@@ -56,6 +56,7 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     LimitKind,
     Noted,
+    ShownGap,
     SliceRow,
 )
 
@@ -259,9 +260,15 @@ def with_many_blocked(table: ContractTable) -> ContractTable:
     def changed(_: str, row: SliceRow) -> SliceRow:
         if not too_much_blocked(row, table.max_blocked):
             return row
-        return _instead_of_green(row, Metric, State.INSUFFICIENT_SUPPORT)
+        undecided = _instead_of_green(row, Metric, State.INSUFFICIENT_SUPPORT)
+        return replace(undecided, gaps={m: _undecided(gap) for m, gap in row.gaps.items()})
 
     return table if table.max_blocked is None else _with_rows(table, changed)
+
+
+def _undecided(gap: ShownGap) -> ShownGap:
+    passed = gap.verdict is Verdict.PASS
+    return replace(gap, verdict=Verdict.INSUFFICIENT_SUPPORT) if passed else gap
 
 
 def too_much_blocked(row: SliceRow, most: float | None) -> bool:
