@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -13,9 +15,11 @@ from typing import Any
 import pytest
 from hasty_judge import HastyJudge
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
+from programs import program
 from warm_start import MONITOR
 from warm_start import run as run_warm
 
+DOCS = Path(__file__).parents[2] / "deploy" / "docs"
 SENTENCE = "Employees in their 50s are slow."
 SETTINGS = """
 [judge]
@@ -60,15 +64,15 @@ def judge(tmp_path: Path) -> Judge:
         text: str | None = None,
         more: str = "",
         server: Callable[[dict[str, Any]], Reply] = answer,
-        program: Sequence[str] = MONITOR,
+        script: Sequence[str] = MONITOR,
     ) -> subprocess.CompletedProcess[str]:
         with OpenAIServer(server) as endpoint:
             settings = tmp_path / "slicewatch.toml"
             settings.write_text(SETTINGS.format(url=endpoint.url, more=more))
             command = ["judge", "-s", str(settings), *arguments]
-            if text is None and program is MONITOR:
+            if text is None and script is MONITOR:
                 return run_warm(command, cwd=tmp_path, env=os.environ)
-            cold = [sys.executable, *program, *command]
+            cold = [sys.executable, *script, *command]
             return subprocess.run(cold, input=text, capture_output=True, text=True, check=False)
 
     return run
@@ -101,6 +105,33 @@ def test_a_file_by_slice_with_reviewers(judge: Judge, tmp_path: Path) -> None:
         "agreement with reviewers of 19 outputs: kappa 1.00 (95 % interval 1.00 to 1.00)",
     ]
     assert result.returncode == 1
+
+
+def test_the_page_from_outputs_to_a_decision(judge: Judge, tmp_path: Path) -> None:
+    """What a content filter holds back counts against the candidate, beside what is flagged."""
+    if shutil.which("jq") is None and os.environ.get("CI") != "true":
+        pytest.skip("jq is missing")
+    page = (DOCS / "judge.md").read_text().partition("## From outputs to a decision")[2]
+    ((_, card), (_, commands)) = re.findall(r"```(toml|sh)\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "card.toml").write_text(card)
+    texts = [SENTENCE] * 2 + [f"FILTERED {i}" for i in range(8)] + ["Good day."] * 90
+    candidate = tmp_path / "candidate.jsonl"
+    candidate.write_text(outputs(*[("es", text) for text in texts], *[("en", "Good day.")] * 100))
+    first, rest = commands.split("\n", 1)
+    assert first == "slicewatch judge candidate.jsonl > judgements.jsonl"
+    (tmp_path / "judgements.jsonl").write_text(judge(str(candidate)).stdout)
+    path = f"{Path(program('slicewatch')).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", rest],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (score,) = json.loads((tmp_path / "candidate.json").read_text())["dimensions"]
+    assert (done.returncode, score["verdict"], round(score["score"], 3)) == (1, "fail", 0.1)
+    assert "en 1.000, es 0.900" in " ".join(done.stdout.split())
 
 
 def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
@@ -154,6 +185,6 @@ def test_what_cannot_be_used_is_one_line(judge: Judge, file: str, more: str, sai
 def test_an_endpoint_that_is_away_ends_the_command(judge: Judge, tmp_path: Path) -> None:
     file = tmp_path / "outputs.jsonl"
     file.write_text(outputs(("en", "Good day.")))
-    result = judge(str(file), program=HastyJudge.program, server=lambda _: Reply(status=503))
+    result = judge(str(file), script=HastyJudge.program, server=lambda _: Reply(status=503))
     assert (result.returncode, result.stdout) == (2, "")
     assert "the judge answers about no text: the judge is not available (HTTP 503)" in result.stderr
