@@ -100,8 +100,14 @@ def command(
         port.callback(server.stop)
         watch = (signals, worker, check_broker)
         threading.Thread(target=_await_stop, args=watch, daemon=True).start()
-        what = {"model": judge.name, "prompt": prompt.digest, "requests_today": budget.spent}
-        log.info("judging", extra=what)
+        log.info(
+            "judging",
+            extra={
+                "model": judge.name,
+                "prompt": prompt.digest,
+                "requests_today": budget.spent,
+            },
+        )
         worker.run(lambda: _wait(worker, budget))
 
 

@@ -101,6 +101,9 @@ LIMITED_METRICS = {
 }
 """Metrics by the names of all limits."""
 
+MAX_UNJUDGED = 0.05
+"""Largest share of outputs that the judge may leave undecided before a slice only looks clean."""
+
 DEFAULT_PAGE_ON = ("max_tpr_gap", "min_tpr")
 """Limits that page unless a contract says otherwise: the harm is delayed help."""
 
@@ -122,8 +125,6 @@ class Limits:
         min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
             reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
         max_precision_gap: largest allowed gap of P(ready | auto_serve).
-        max_blocked: largest P(blocked_by_evidence) with which a slice can keep any limit: its other
-            rates leave out what was blocked.
     """
 
     max_tpr_gap: Fraction
@@ -136,7 +137,6 @@ class Limits:
     max_selection_gap: Fraction | None = None
     min_selection_ratio: Fraction | None = None
     max_precision_gap: Fraction | None = None
-    max_blocked: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """Return the limit on the gap of a metric; None without one."""
@@ -235,6 +235,8 @@ class Contract:
             still shows that the contract is kept; None is unlimited.
         own_limits: limits of group-bys and slices, in place of those in ``limits``.
         page_on: names of the limits whose breach pages; the metric of the first one leads.
+        max_blocked: largest P(blocked_by_evidence) with which a slice can keep any limit; None for
+            routers, whose blocked requests were decided.
     """
 
     name: str
@@ -251,6 +253,7 @@ class Contract:
     max_age: int | None = None
     own_limits: tuple[OwnLimits, ...] = ()
     page_on: tuple[str, ...] = DEFAULT_PAGE_ON
+    max_blocked: float | None = None
 
     def limits_of(self, group_by: str, slice_: str = "") -> Limits:
         """Return the limits of a slice, or of the whole group-by; the most specific limit wins."""

@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 
 from consumers.events import Decision, Identifier
+from monitor.core.contract import MAX_UNJUDGED
 from monitor.core.intervals import Z95
 from monitor.core.publish.agreement import cohens_kappa
 
 ALL = "all outputs"
-MAX_FAILED = 0.05
-"""Largest share of outputs without a verdict; with more, a slice may only look clean."""
 
 
 def one_output(text: str) -> bytes:
@@ -111,7 +110,7 @@ class PrintedOutputs:
             if counts["unjudged"]:
                 line += f", {counts['unjudged']} of {counts.total()} without a verdict"
             if not self._is_measured(counts):
-                line += f": NOT MEASURED, over {100 * MAX_FAILED:.0f} % lack one"
+                line += f": NOT MEASURED, over {100 * MAX_UNJUDGED:.0f} % lack one"
             yield line
         if self._agreement:
             table = [[self._agreement[i, j] for j in (False, True)] for i in (False, True)]
@@ -123,7 +122,7 @@ class PrintedOutputs:
 
     def _is_measured(self, counts: Counter[str]) -> bool:
         """Return True if a slice has outputs, and few enough of them without a verdict."""
-        return counts["unjudged"] <= MAX_FAILED * counts.total() and counts.total() > 0
+        return counts["unjudged"] <= MAX_UNJUDGED * counts.total() and counts.total() > 0
 
 
 def _word(flagged: bool | None) -> str:

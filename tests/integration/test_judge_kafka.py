@@ -135,7 +135,7 @@ def check_flags(
     assert expected["conversational"] < 0.7
 
     settings = folder / "settings.toml"
-    settings.write_text(f"{SETTINGS.read_text()}max_selection_gap = 0.5\nmax_blocked = 0.05\n")
+    settings.write_text(f"{SETTINGS.read_text()}max_selection_gap = 0.5\n")
     with Running(folder, ["run", "--settings", str(settings)], environment) as service:
 
         def shown() -> dict[str, float | None]:

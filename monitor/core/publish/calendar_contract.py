@@ -170,7 +170,7 @@ class ContractInTables:
             max_age=contract.max_age,
             min_ratios=_as_floats({metric: limits.min_ratio(metric) for metric in Metric}),
             own_limits=tuple(own_limits(contract)),
-            max_blocked=None if limits.max_blocked is None else float(limits.max_blocked),
+            max_blocked=contract.max_blocked,
         )
         return with_many_blocked(table)
 
