@@ -80,10 +80,8 @@ def command(
     stop = threading.Event()
     budget = _budget(settings.judge, path)
     judge = _judge(endpoint, prompt, budget, stop)
-    plan = JudgingTerms(
-        rules=rules_of(settings.judge),
-        audit_p=settings.judge.audit_p if file or settings.judge.decisions_topic else None,
-    )
+    audit_p = settings.judge.audit_p if settings.judge.decisions_topic else None
+    plan = JudgingTerms(rules_of(settings.judge), audit_p=audit_p)
     if file is not None:
         outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)

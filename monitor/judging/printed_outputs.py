@@ -6,16 +6,16 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
 
-from consumers.events import Decision, Identifier
+from consumers.events import AttributeValue
 from monitor.core.contract import MAX_UNJUDGED
 from monitor.core.intervals import Z95
 from monitor.core.publish.agreement import cohens_kappa
+from monitor.judging.output_events import Judgement
 
 ALL = "all outputs"
 
@@ -26,15 +26,15 @@ def one_output(text: str) -> bytes:
     return json.dumps({"output_id": "text", "produced_at": now, "output": text}).encode()
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """Verdict of reviewers on an output, or of the judge."""
+class _Reviewed(msgspec.Struct, frozen=True):
+    """Verdict of reviewers on an output, and its attributes."""
 
-    output_id: Identifier | None = None
     biased: bool | None = None
-    flagged: bool | None = None
+    attributes: dict[str, AttributeValue] = {}
 
 
-_decode = msgspec.json.Decoder(_Verdict).decode
+_read_verdict = msgspec.json.Decoder(_Reviewed).decode
+_judgement = msgspec.json.Decoder(Judgement).decode
 
 
 class PrintedOutputs:
@@ -52,14 +52,10 @@ class PrintedOutputs:
         stop: threading.Event,
         echo: Callable[[str], None],
     ) -> None:
-        """Keep the messages, and the reviewers' verdicts in them by output."""
+        """Keep the messages; nothing is read yet."""
         self._messages, self._stop, self._echo = messages, stop, echo
         self._read = 0
-        self._biased: dict[str | int | None, bool | None] = {}
-        for message in messages:
-            with suppress(ValueError, RecursionError):  # the worker says what is wrong
-                reviewed = _decode(message)
-                self._biased[reviewed.output_id] = reviewed.biased
+        self._written = iter(messages)
         self._agreement: Counter[tuple[bool, bool]] = Counter()
         self._verdicts: dict[str, Counter[str]] = {ALL: Counter()}
 
@@ -72,22 +68,18 @@ class PrintedOutputs:
         return batch
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
-        """Print judgements, one a line, and compare them with the reviewers'."""
+        """Print judgements, which come in the order of the messages, and add up their verdicts."""
         for _, text in judgements:
             self._echo(text.decode())
-            verdict = _decode(text)
-            self._verdicts[ALL][_word(verdict.flagged)] += 1
-            biased = self._biased.get(verdict.output_id)
-            if verdict.flagged is not None and biased is not None:
-                self._agreement[verdict.flagged, biased] += 1
+            flagged, reviewed = _judgement(text).flagged, _reviewed(next(self._written))
+            slices = (f"{name}={value}" for name, value in reviewed.attributes.items())
+            for name in (ALL, *slices):
+                self._verdicts.setdefault(name, Counter())[_word(flagged)] += 1
+            if flagged is not None and reviewed.biased is not None:
+                self._agreement[flagged, reviewed.biased] += 1
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add up the routes of every slice by one attribute."""
-        for _, text in decisions:
-            decision = msgspec.json.decode(text, type=Decision)
-            flagged = decision.route == "human_review" if decision.evidence_passed else None
-            for name, value in decision.attributes.items():
-                self._verdicts.setdefault(f"{name}={value}", Counter())[_word(flagged)] += 1
+        """Do nothing: nobody reads decisions of a file."""
 
     def commit(self) -> None:
         """Do nothing: a file is judged in one go."""
@@ -123,6 +115,14 @@ class PrintedOutputs:
     def _is_measured(self, counts: Counter[str]) -> bool:
         """Return True if a slice has outputs, and few enough of them without a verdict."""
         return counts["unjudged"] <= MAX_UNJUDGED * counts.total() and counts.total() > 0
+
+
+def _reviewed(message: bytes) -> _Reviewed:
+    """Return the reviewers' verdict and the attributes in a message; none if it is unreadable."""
+    try:
+        return _read_verdict(message)
+    except (ValueError, RecursionError):  # the worker says what is wrong
+        return _Reviewed()
 
 
 def _word(flagged: bool | None) -> str:

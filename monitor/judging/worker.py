@@ -86,7 +86,7 @@ class Worker:
         now: returns the time, ISO.
 
     Attributes:
-        counts: outputs by status, with ``flagged``, ``findings`` and ``tombstones``.
+        counts: outputs by status.
         waits_for: what the worker waits for, in words; empty while it works.
         broker_fault: what the broker refuses, in words; empty while it answers.
     """
@@ -137,8 +137,7 @@ class Worker:
                 self.waits_for = ""
                 self._write(results)
                 self.stream.commit()
-                self._count(results)
-                self.counts["tombstones"] += len(batch) - len(outputs)
+                self.counts.update(judgement.status for _, judgement in results)
 
     def _judge(self, value: bytes) -> Result:
         """Return the result of a message, from the last try of the batch if there was one."""
@@ -164,13 +163,6 @@ class Worker:
             for head, judgement in results
             if head is not None
         )
-
-    def _count(self, results: Iterable[Result]) -> None:
-        """Add judgements to the counts by status, and those flagged and their findings."""
-        for _, judgement in results:
-            self.counts[judgement.status] += 1
-            self.counts["flagged"] += bool(judgement.flagged)
-            self.counts["findings"] += len(judgement.findings)
 
 
 def _key(judgement: Judgement) -> bytes:
