@@ -30,6 +30,12 @@ from monitor.audit.render.words import (
 from monitor.core.contract import Metric, Role
 from monitor.drawing.tables import TableCell, Tone, mark, printable, table
 
+_LIMITATIONS = (
+    "How often: pairs are chosen to find faults, so no flip is no proof.",
+    "What was not varied, and whether the reviewers are right.",
+    "What happens to real requests: only monitoring sees that.",
+)
+
 
 def document(report: AuditReport) -> AuditDocument:
     """Lay out a report as a document of sections, for any renderer."""
@@ -139,6 +145,7 @@ def _sections(report: AuditReport) -> Iterator[AuditSection]:
             yield _comparison(report.held_out_comparison, f"{prefix}Candidate and baseline")
     if report.training is not None:
         yield from part_sections.training_sections(report.training)
+    yield AuditSection("What no audit says", _LIMITATIONS, None)
 
 
 def _excluded(report: AuditReport) -> AuditSection:

@@ -260,7 +260,7 @@ def with_many_blocked(table: ContractTable) -> ContractTable:
     def changed(_: str, row: SliceRow) -> SliceRow:
         if not too_much_blocked(row, table.max_blocked):
             return row
-        undecided = _instead_of_green(row, Metric, State.INSUFFICIENT_SUPPORT)
+        undecided = _instead_of_green(row, row.states, State.INSUFFICIENT_SUPPORT)
         return replace(undecided, gaps={m: _undecided(gap) for m, gap in row.gaps.items()})
 
     return table if table.max_blocked is None else _with_rows(table, changed)
