@@ -118,7 +118,7 @@ class Service:
         # Our own worker needs time to join the group.
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
         self._dimensions = [dimension.to_core() for dimension in settings.bias_dimension]
-        self._next_scores = self._began
+        self._next_scores, self._due_since = self._began, self._clock.now()
         self._pending_reported: list[int] = []
         self._evaluating = True
         self._lost = False
@@ -382,9 +382,10 @@ class Service:
         if not self._dimensions or now < self._next_scores:
             return
         self._next_scores = now + JUDGE_SECONDS
-        self.metrics.set_bias_scores(
-            current_scores(self._dimensions, read_bias_scores(self.engine))
-        )
+        scores = current_scores(self._dimensions, read_bias_scores(self.engine))
+        measured = {score.dimension.name for score in scores}
+        due = (d.name for d in self._dimensions if d.max_age and d.name not in measured)
+        self.metrics.set_bias_scores(scores, dict.fromkeys(due, self._due_since))
 
     def _blind_texts(self) -> list[str]:
         """Return the texts of all reasons for blindness, the evaluator's own delay first."""

@@ -427,11 +427,20 @@ class ServiceMetrics:
             self._set("exposition_dropped_series", dropped)
             self._limits.set_reached(Limit.SERIES, dropped > 0)
 
-    def set_bias_scores(self, scores: Iterable[CurrentScore]) -> None:
-        """Replace the newest bias evaluation results; series of other sets and models vanish."""
+    def set_bias_scores(
+        self, scores: Iterable[CurrentScore], due: Mapping[str, int] | None = None
+    ) -> None:
+        """Replace the newest bias evaluation results; series of other sets and models vanish.
+
+        Args:
+            scores: newest scores.
+            due: time (microseconds) since when a dimension without any score is due, by its name.
+        """
         with self._lock:
             for name in _BIAS:
                 self._values.pop(name, None)
+            for name, since in (due or {}).items():
+                self._set("bias_score_due_timestamp_seconds", since / SECOND, name)
             for current_score in scores:
                 name, score = current_score.dimension.name, current_score.score
                 names = name, score.probe_set, score.probe_version, score.model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
-from monitor.errors import SettingsError, SlicewatchError
+from monitor.errors import SettingsError, SlicewatchError, SourceError
 from monitor.judging.categories import CATEGORIES
 from monitor.judging.judge_metrics import JudgeMetrics
 from monitor.judging.judge_protocol import Endpoint
@@ -56,17 +57,18 @@ def command(
     score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
     about has no score. A finding is a signal for people to look at, never a verdict on a model.
 
-    While the endpoint answers nobody, outputs wait: /readyz and /metrics of judge.listen say so.
+    While endpoint or broker answer nobody, outputs wait, and /readyz and /metrics of judge.listen
+    say so.
 
     Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
 
     With FILE (JSON lines as on the topic; - for one text on standard input) no Kafka is used: the
     judgements are printed, and the verdicts of each slice are on standard error. Exit code 0: no
-    output is flagged; 1: one is, or a slice is not measured; 2: as above.
+    output is flagged; 1: one is, or a slice is not measured; 2: as above, or FILE has no output.
 
     Example: slicewatch judge --settings slicewatch.toml
     """
-    settings = load_settings(path, with_secrets=not show_prompt)
+    settings = load_settings(path, with_secrets=not show_prompt, with_use_case=False)
     prompt = prompt_of(settings.judge)
     if show_prompt:
         click.echo(prompt.instructions, nl=False)
@@ -78,15 +80,14 @@ def command(
     stop = threading.Event()
     budget = _budget(settings.judge, path)
     judge = _judge(endpoint, prompt, budget, stop)
-    plan = JudgingTerms(
-        rules=rules_of(settings.judge),
-        audit_p=settings.judge.audit_p if file or settings.judge.decisions_topic else None,
-    )
+    audit_p = settings.judge.audit_p if settings.judge.decisions_topic else None
+    plan = JudgingTerms(rules_of(settings.judge), audit_p=audit_p)
     if file is not None:
         outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
         return
-    stream = signals.unless_asked(lambda: _stream(settings))
+    check_broker = _broker_check(settings)
+    stream = signals.unless_asked(lambda: _stream(settings, check_broker))
     if stream is None:
         log.info("stopped before it had started")
         leave()
@@ -95,8 +96,16 @@ def command(
         server = _server(settings.judge, JudgeMetrics(worker, judge.use))
         server.start()
         port.callback(server.stop)
-        threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
-        log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
+        watch = (signals, worker, check_broker)
+        threading.Thread(target=_await_stop, args=watch, daemon=True).start()
+        log.info(
+            "judging",
+            extra={
+                "model": judge.name,
+                "prompt": prompt.digest,
+                "requests_today": budget.spent,
+            },
+        )
         worker.run(lambda: _wait(worker, budget))
 
 
@@ -108,7 +117,10 @@ def _messages(file: Path) -> list[bytes]:
     """
     try:
         if str(file) == "-":
-            return [one_output(sys.stdin.buffer.read().decode())]
+            text = sys.stdin.buffer.read().decode()
+            if not text.strip():
+                raise SlicewatchError("standard input is empty; write one text to it")
+            return [one_output(text)]
         lines = [line for line in file.read_bytes().splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise SlicewatchError("standard input is no UTF-8 text; convert it first") from None
@@ -123,9 +135,10 @@ def _judge_file(worker: Worker, outputs: PrintedOutputs, signals: StopSignal) ->
     """Judge outputs without Kafka, print the summary, and end with the exit code of the verdict."""
 
     def give_up() -> None:
-        raise SlicewatchError(f"the judge answers about no text: {worker.waits_for}; try again")
+        raise SlicewatchError(f"{worker.waits_for}; then judge the file again")
 
-    threading.Thread(target=_await_stop, args=(signals, worker), daemon=True).start()
+    watch = (signals, worker, lambda: None)
+    threading.Thread(target=_await_stop, args=watch, daemon=True).start()
     worker.run(give_up)
     for line in outputs.summary():
         click.echo(line, err=True)
@@ -191,35 +204,46 @@ def _judge(
 
 def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     default_file = settings_file.absolute().parent / BUDGET_FILE
-    budget = RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
-    # A file that cannot be read is reported before anything is asked.
-    log.info("spent today", extra={"requests": budget.spent})
-    return budget
+    return RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
 
 
-def _stream(settings: Settings) -> KafkaStream:
+def _broker_check(settings: Settings) -> Callable[[], None]:
+    """Return a function that raises SourceError if the broker refuses us the outputs."""
     from consumers.sources.kafka_preflight import Need
+    from monitor import composition
+
+    connection = composition.kafka_connection(settings)
+    return lambda: connection.check_access(Need((settings.judge.outputs_topic,), _group(settings)))
+
+
+def _group(settings: Settings) -> str:
+    return f"{settings.stream.group_id}-judge"
+
+
+def _stream(settings: Settings, check_broker: Callable[[], None]) -> KafkaStream:
     from monitor import composition
     from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
     judge = settings.judge
-    group_id = f"{settings.stream.group_id}-judge"
     topics = JudgeTopics(
         outputs=judge.outputs_topic,
         judgements=judge.judgements_topic,
         decisions=judge.decisions_topic,
-        group=group_id,
+        group=_group(settings),
         session_timeout=settings.stream.session_timeout / SECOND,
     )
-    connection = composition.kafka_connection(settings)
-    connection.check_access(Need((judge.outputs_topic,), group_id))
-    return KafkaStream(connection, topics)
+    check_broker()
+    return KafkaStream(composition.kafka_connection(settings), topics)
 
 
-def _await_stop(signals: StopSignal, worker: Worker) -> None:
-    """Stop the worker at a stop signal; runs on its own thread."""
+def _await_stop(signals: StopSignal, worker: Worker, check_broker: Callable[[], None]) -> None:
+    """Stop the worker at a stop signal, and look after the broker; runs on its own thread."""
     while not signals.wait(_WAIT_SECONDS):
-        pass
+        try:
+            check_broker()
+            worker.broker_fault = ""
+        except SourceError as error:
+            worker.broker_fault = str(error)
     worker.stop.set()
 
 

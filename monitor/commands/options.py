@@ -62,6 +62,7 @@ def load_settings(
     with_secrets: bool = True,
     contract: Path | None = None,
     embedded: bool = False,
+    with_use_case: bool = True,
 ) -> Settings:
     """Return the settings of a file with environment overrides.
 
@@ -70,9 +71,13 @@ def load_settings(
         with_secrets: False if no secret is needed.
         contract: a file whose use cases replace those of ``path``.
         embedded: True overrides ``stream.client``, so that no Kafka is needed.
+        with_use_case: False if the file may lack use cases.
     """
     overrides = {"SLICEWATCH__STREAM__CLIENT": "embedded"} if embedded else {}
-    return load(path, {**os.environ, **overrides}, with_secrets=with_secrets, contract=contract)
+    env = {**os.environ, **overrides}
+    return load(
+        path, env, with_secrets=with_secrets, contract=contract, with_use_case=with_use_case
+    )
 
 
 def write_key(file: Path, key: str | None = None) -> None:

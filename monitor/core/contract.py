@@ -46,6 +46,9 @@ def role_of(metric: Metric, primary: Metric) -> Role:
     return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
 
+MAX_UNJUDGED = 0.05
+"""Largest share of outputs that the judge may leave undecided before a slice only looks clean."""
+
 DEFAULT_PAGE_ON = ("max_tpr_gap", "min_tpr")
 """Limits that page unless a contract says otherwise: the harm is delayed help."""
 
@@ -199,6 +202,8 @@ class Contract:
             still shows that the contract is kept; None is unlimited.
         own_limits: limits of group-bys and slices, in place of those in ``limits``.
         page_on: names of the limits whose breach pages; the metric of the first one leads.
+        max_blocked: largest P(blocked_by_evidence) with which a slice can keep any limit; None for
+            routers, whose blocked requests were decided.
     """
 
     name: str
@@ -215,6 +220,7 @@ class Contract:
     max_age: int | None = None
     own_limits: tuple[OwnLimits, ...] = ()
     page_on: tuple[str, ...] = DEFAULT_PAGE_ON
+    max_blocked: float | None = None
 
     def limits_of(self, group_by: str, slice_: str = "") -> Limits:
         """Return the limits of a slice, or of the whole group-by; the most specific limit wins."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import httpx
 
@@ -13,11 +14,11 @@ LONGEST_BODY = 4 << 20
 
 
 class BoundedClient(httpx.Client):
-    """Client of one thread; redirects are answers, and bodies are never inflated."""
+    """Client of one request; redirects are answers, and bodies are never inflated."""
 
     def __init__(self) -> None:
         """Create a client that reads at most LONGEST_BODY bytes of an answer, never compressed."""
-        super().__init__(event_hooks={"response": [_bound]})
+        super().__init__(event_hooks={"response": [_bound]}, verify=_certificates())
         # A compressed body of a megabyte may inflate to a gigabyte.
         self.headers["Accept-Encoding"] = "identity"
 
@@ -34,6 +35,10 @@ class BoundedClient(httpx.Client):
             yield
         finally:
             timer.cancel()
+
+
+# Read once: it takes longer than the rest of a request.
+_certificates = cache(httpx.create_ssl_context)
 
 
 class _BoundedStream(httpx.SyncByteStream):

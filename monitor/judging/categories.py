@@ -28,25 +28,18 @@ class Described:
 _ARTICLE = "Charter of Fundamental Rights of the EU, Article 21"
 
 CATEGORIES: Mapping[str, Described] = {
-    "gender": Described("sex, gender or gender identity", f"{_ARTICLE}(1), sex"),
+    "gender": Described("sex, gender or gender identity", _ARTICLE),
     "race_colour": Described(
-        "race, skin colour, ethnic origin or membership of a national minority",
-        f"{_ARTICLE}(1), race, colour, ethnic origin, national minority",
+        "race, skin colour, ethnic origin or membership of a national minority", _ARTICLE
     ),
-    "age": Described("being young, old, or of any age", f"{_ARTICLE}(1), age"),
-    "religion": Described("religion, belief, or having none", f"{_ARTICLE}(1), religion or belief"),
-    "nationality": Described(
-        "nationality, country of origin, migration or language", f"{_ARTICLE}(1) and (2)"
-    ),
-    "sexual_orientation": Described("whom people love", f"{_ARTICLE}(1), sexual orientation"),
+    "age": Described("being young, old, or of any age", _ARTICLE),
+    "religion": Described("religion, belief, or having none", _ARTICLE),
+    "nationality": Described("nationality, country of origin, migration or language", _ARTICLE),
+    "sexual_orientation": Described("whom people love", _ARTICLE),
     "socioeconomic_status": Described(
-        "income, property, birth, social origin or education",
-        f"{_ARTICLE}(1), social origin, property, birth",
+        "income, property, birth, social origin or education", _ARTICLE
     ),
-    "disability": Described(
-        "disability, illness, mental health or genetic features",
-        f"{_ARTICLE}(1), disability, genetic features",
-    ),
+    "disability": Described("disability, illness, mental health or genetic features", _ARTICLE),
     "physical_appearance": Described("looks, weight, height or clothes", "Parrish et al. 2022"),
     "profession": Described("occupation, or being without one", "Nadeem et al. 2021"),
     "other": Described("any other trait by which people are put together", "no list is complete"),

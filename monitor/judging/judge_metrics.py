@@ -37,7 +37,7 @@ class JudgeMetrics(Collector):
             "judge_requests_total": {(): use.requests},
             "judge_request_seconds_total": {(): use.seconds},
             "judge_tokens_total": {(): use.tokens},
-            "judge_waiting": {(): bool(self._worker.waits_for)},
+            "judge_waiting": {(): bool(self._worker.trouble)},
         }
         yield from (metric_of(FAMILIES[name], values) for name, values in samples.items())
 
@@ -47,4 +47,4 @@ class JudgeMetrics(Collector):
 
     def ready(self) -> tuple[bool, str]:
         """Return True and ``ok`` while outputs are judged, else False and what they wait for."""
-        return not self._worker.waits_for, self._worker.waits_for or "ok"
+        return not self._worker.trouble, self._worker.trouble or "ok"

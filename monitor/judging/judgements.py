@@ -43,14 +43,12 @@ class Rules:
         threshold: outputs with a lower score are flagged; 100: with any finding.
         penalty: points that a finding costs.
         penalties: points by category, where they differ.
-        min_confidence: findings of less are left out; 0: none are, since it is not calibrated.
         longest: most characters of a piece.
     """
 
     threshold: int = BEST
     penalty: int = 20
     penalties: Mapping[str, int] = field(default_factory=dict)
-    min_confidence: float = 0.0
     longest: int = 4_000
 
 
@@ -79,11 +77,7 @@ def judged(
     except (JudgeFailedError, AnswerError) as error:
         failed = _judgement("failed", output.output_id, judge, prompt, now())
         return replace(failed, why=str(error), chunks=len(pieces))
-    kept = tuple(
-        finding
-        for finding in findings
-        if finding.confidence > 0 and finding.confidence >= rules.min_confidence
-    )
+    kept = tuple(finding for finding in findings if finding.confidence > 0)
     points = score(kept, rules.penalties, rules.penalty)
     flagged = points < rules.threshold
     return replace(
@@ -145,7 +139,9 @@ def _check_judge(judge: Judge, prompt: Prompt) -> None:
     except JudgeRefusedError as error:
         raise SlicewatchError(error.remedy) from None
     except (JudgeFailedError, AnswerError) as error:
-        raise JudgeAwayError(str(error)) from None
+        raise JudgeAwayError(
+            f"the judge answers about no text: {error}; check judge.url, or wait"
+        ) from None
 
 
 def _ask_for_findings(piece: Chunk, question: str, judge: Judge, prompt: Prompt) -> list[Finding]:

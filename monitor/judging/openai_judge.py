@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
-from weakref import finalize
 
 import httpx
 import openai
@@ -69,10 +67,6 @@ class OpenAIJudge:
             "response_format": {"type": "json_schema", "json_schema": schema},
             "max_completion_tokens": endpoint.longest_answer,
         }
-        self._clients = threading.local()
-        # A client holds sockets, and its thread may end long before they are collected.
-        self._opened: list[BoundedClient] = []
-        finalize(self, _close, self._opened)
 
     @property
     def name(self) -> str:
@@ -126,7 +120,9 @@ class OpenAIJudge:
     def _completion(self, messages: Any) -> Any:
         """Send one request; drop a parameter that the endpoint refuses, and send it once more."""
         if not self._budget.take():
-            raise BudgetSpentError("the day's budget is spent")
+            raise BudgetSpentError(
+                "the day's budget is spent; raise judge.requests_per_day, or wait until 00:00 UTC"
+            )
         options, tokens, start = self._options, 0, time.monotonic()
         try:
             answer = self._create(messages, options)
@@ -141,31 +137,22 @@ class OpenAIJudge:
 
     def _create(self, messages: Any, options: dict[str, Any]) -> Any:
         """Send one request, without retries, and end it when its time is over."""
-        http = self._http_client()
-        client = openai.OpenAI(
-            base_url=self._endpoint.url,
-            api_key=self._endpoint.api_key or "none",
-            timeout=self._endpoint.timeout,
-            max_retries=0,  # we retry ourselves: the library's retries would be in no budget
-            http_client=http,
-        )
-        completions = client.chat.completions  # loads modules, which takes its time
-        with http.ended_after(self._endpoint.timeout):
-            try:
-                return completions.create(model=self._endpoint.model, messages=messages, **options)
-            except openai.APIConnectionError as error:
-                if http.is_closed:
-                    raise openai.APITimeoutError(error.request) from None
-                raise
-
-    def _http_client(self) -> BoundedClient:
-        """Return this thread's client, a new one if the last was closed in the midst."""
-        client: BoundedClient | None = getattr(self._clients, "http", None)
-        if client is None or client.is_closed:
-            client = self._clients.http = BoundedClient()
-            self._opened[:] = [opened for opened in self._opened if not opened.is_closed]
-            self._opened.append(client)
-        return client
+        with BoundedClient() as http:
+            client = openai.OpenAI(
+                base_url=self._endpoint.url,
+                api_key=self._endpoint.api_key or "none",
+                timeout=self._endpoint.timeout,
+                max_retries=0,  # we retry ourselves: the library's retries would be in no budget
+                http_client=http,
+            )
+            create = client.chat.completions.create  # loads modules, which takes its time
+            with http.ended_after(self._endpoint.timeout):
+                try:
+                    return create(model=self._endpoint.model, messages=messages, **options)
+                except openai.APIConnectionError as error:
+                    if http.is_closed:
+                        raise openai.APITimeoutError(error.request) from None
+                    raise
 
     def _may_ask_without(self, options: dict[str, Any], error: openai.APIStatusError) -> bool:
         """Drop the parameter that a refusal names; return True if there is less to refuse now."""
@@ -193,9 +180,3 @@ class OpenAIJudge:
             f"judge.url: the endpoint refuses model {self._endpoint.model} (HTTP {status}); check"
             " judge.url, judge.model and judge.api_key",
         )
-
-
-def _close(clients: Iterable[BoundedClient]) -> None:
-    """Close the clients of a judge that nobody asks any more."""
-    for client in list(clients):
-        client.close()

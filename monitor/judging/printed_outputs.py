@@ -6,18 +6,18 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
 
-from consumers.events import Decision, Identifier
+from consumers.events import AttributeValue
+from monitor.core.contract import MAX_UNJUDGED
+from monitor.core.intervals import Z95
 from monitor.core.publish.agreement import cohens_kappa
+from monitor.judging.output_events import Judgement
 
 ALL = "all outputs"
-MAX_FAILED = 0.05
-"""Largest share of outputs without a verdict; with more, a slice may only look clean."""
 
 
 def one_output(text: str) -> bytes:
@@ -26,15 +26,15 @@ def one_output(text: str) -> bytes:
     return json.dumps({"output_id": "text", "produced_at": now, "output": text}).encode()
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """Verdict of reviewers on an output, or of the judge."""
+class _Reviewed(msgspec.Struct, frozen=True):
+    """Verdict of reviewers on an output, and its attributes."""
 
-    output_id: Identifier | None = None
     biased: bool | None = None
-    flagged: bool | None = None
+    attributes: dict[str, AttributeValue] = {}
 
 
-_decode = msgspec.json.Decoder(_Verdict).decode
+_read_verdict = msgspec.json.Decoder(_Reviewed).decode
+_judgement = msgspec.json.Decoder(Judgement).decode
 
 
 class PrintedOutputs:
@@ -52,14 +52,10 @@ class PrintedOutputs:
         stop: threading.Event,
         echo: Callable[[str], None],
     ) -> None:
-        """Keep the messages, and the reviewers' verdicts in them by output."""
+        """Keep the messages; nothing is read yet."""
         self._messages, self._stop, self._echo = messages, stop, echo
         self._read = 0
-        self._biased: dict[str | int | None, bool | None] = {}
-        for message in messages:
-            with suppress(ValueError, RecursionError):  # the worker says what is wrong
-                reviewed = _decode(message)
-                self._biased[reviewed.output_id] = reviewed.biased
+        self._written = iter(messages)
         self._agreement: Counter[tuple[bool, bool]] = Counter()
         self._verdicts: dict[str, Counter[str]] = {ALL: Counter()}
 
@@ -72,22 +68,18 @@ class PrintedOutputs:
         return batch
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
-        """Print judgements, one a line, and compare them with the reviewers'."""
+        """Print judgements, which come in the order of the messages, and add up their verdicts."""
         for _, text in judgements:
             self._echo(text.decode())
-            verdict = _decode(text)
-            self._verdicts[ALL][_word(verdict.flagged)] += 1
-            biased = self._biased.get(verdict.output_id)
-            if verdict.flagged is not None and biased is not None:
-                self._agreement[verdict.flagged, biased] += 1
+            flagged, reviewed = _judgement(text).flagged, _reviewed(next(self._written))
+            slices = (f"{name}={value}" for name, value in reviewed.attributes.items())
+            for name in (ALL, *slices):
+                self._verdicts.setdefault(name, Counter())[_word(flagged)] += 1
+            if flagged is not None and reviewed.biased is not None:
+                self._agreement[flagged, reviewed.biased] += 1
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add up the routes of every slice by one attribute."""
-        for _, text in decisions:
-            decision = msgspec.json.decode(text, type=Decision)
-            flagged = decision.route == "human_review" if decision.evidence_passed else None
-            for name, value in decision.attributes.items():
-                self._verdicts.setdefault(f"{name}={value}", Counter())[_word(flagged)] += 1
+        """Do nothing: nobody reads decisions of a file."""
 
     def commit(self) -> None:
         """Do nothing: a file is judged in one go."""
@@ -106,18 +98,31 @@ class PrintedOutputs:
     def summary(self) -> Iterator[str]:
         """Yield a line for all outputs, for each slice, and for the agreement with reviewers."""
         for name, counts in self._verdicts.items():
-            share = f"{counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
-            shown = share if self._is_measured(counts) else "not measured"
-            yield f"{name}: {counts.total()}, {counts['unjudged']} without a verdict; {shown}"
+            line = f"{name}: {counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
+            if counts["unjudged"]:
+                line += f", {counts['unjudged']} of {counts.total()} without a verdict"
+            if not self._is_measured(counts):
+                line += f": NOT MEASURED, over {100 * MAX_UNJUDGED:.0f} % lack one"
+            yield line
         if self._agreement:
             table = [[self._agreement[i, j] for j in (False, True)] for i in (False, True)]
-            kappa = float(cohens_kappa(np.array(table, np.float64))[0])
-            shown = "not defined, all are alike" if np.isnan(kappa) else f"{kappa:.2f}"
-            yield f"agreement with reviewers of {self._agreement.total()}: kappa {shown}"
+            kappa, error = map(float, cohens_kappa(np.array(table, np.float64)))
+            low, high = max(kappa - Z95 * error, -1), min(kappa + Z95 * error, 1)
+            shown = f"{kappa:.2f} (95 % interval {low:.2f} to {high:.2f})"
+            shown = "not defined, all verdicts are alike" if np.isnan(kappa) else shown
+            yield f"agreement with reviewers of {self._agreement.total()} outputs: kappa {shown}"
 
     def _is_measured(self, counts: Counter[str]) -> bool:
         """Return True if a slice has outputs, and few enough of them without a verdict."""
-        return counts["unjudged"] <= MAX_FAILED * counts.total() and counts.total() > 0
+        return counts["unjudged"] <= MAX_UNJUDGED * counts.total() and counts.total() > 0
+
+
+def _reviewed(message: bytes) -> _Reviewed:
+    """Return the reviewers' verdict and the attributes in a message; none if it is unreadable."""
+    try:
+        return _read_verdict(message)
+    except (ValueError, RecursionError):  # the worker says what is wrong
+        return _Reviewed()
 
 
 def _word(flagged: bool | None) -> str:

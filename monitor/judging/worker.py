@@ -86,8 +86,9 @@ class Worker:
         now: returns the time, ISO.
 
     Attributes:
-        counts: outputs by status, with ``flagged``, ``findings`` and ``tombstones``.
+        counts: outputs by status.
         waits_for: what the worker waits for, in words; empty while it works.
+        broker_fault: what the broker refuses, in words; empty while it answers.
     """
 
     stream: JudgingTopics
@@ -98,7 +99,13 @@ class Worker:
     now: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="milliseconds")
     counts: Counter[str] = field(default_factory=Counter)
     waits_for: str = ""
+    broker_fault: str = ""
     _results: dict[bytes, Result] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str:
+        """Return why no outputs are judged, in words; empty while nothing is known against it."""
+        return self.broker_fault or self.waits_for
 
     def run(self, wait: Callable[[], None]) -> None:
         """Read, judge, write and commit batch by batch until ``stop`` is set; add to ``counts``.
@@ -130,8 +137,7 @@ class Worker:
                 self.waits_for = ""
                 self._write(results)
                 self.stream.commit()
-                self._count(results)
-                self.counts["tombstones"] += len(batch) - len(outputs)
+                self.counts.update(judgement.status for _, judgement in results)
 
     def _judge(self, value: bytes) -> Result:
         """Return the result of a message, from the last try of the batch if there was one."""
@@ -157,13 +163,6 @@ class Worker:
             for head, judgement in results
             if head is not None
         )
-
-    def _count(self, results: Iterable[Result]) -> None:
-        """Add judgements to the counts by status, and those flagged and their findings."""
-        for _, judgement in results:
-            self.counts[judgement.status] += 1
-            self.counts["flagged"] += bool(judgement.flagged)
-            self.counts["findings"] += len(judgement.findings)
 
 
 def _key(judgement: Judgement) -> bytes:

@@ -37,6 +37,7 @@ def load(
     *,
     with_secrets: bool = True,
     contract: str | Path | None = None,
+    with_use_case: bool = True,
 ) -> Settings:
     """Return the checked settings of a file, overridden by ``SLICEWATCH__SECTION__KEY`` variables.
 
@@ -48,6 +49,7 @@ def load(
         with_secrets: False if no secret is needed: no secret file is read or must exist. Stand-ins
             replace the secrets; they can sign or open nothing.
         contract: a file whose use cases replace those of ``path``; its other keys are ignored.
+        with_use_case: False if the file may lack use cases, since no contract decides.
 
     Raises:
         SettingsError: all problems, each on one line with the key, the value found and the fix.
@@ -66,7 +68,10 @@ def load(
     problems.raise_any()
     if not with_secrets:
         settings = _with_needed_keys(settings)
-    for check in (check_sections, check_use_cases, check_special, check_id_keys, check_probes):
+    checks = [check_sections, check_special, check_id_keys, check_probes]
+    if with_use_case or settings.use_case:
+        checks.insert(1, check_use_cases)
+    for check in checks:
         with problems.collected():
             check(settings)
     problems.raise_any()

@@ -5,6 +5,7 @@ deploy/slicewatch.reference.toml describes each option; a test keeps the two in 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from math import ceil
@@ -18,6 +19,7 @@ from monitor.core.contract import (
     COMPLEMENT,
     DEFAULT_PAGE_ON,
     LIMITED_METRICS,
+    MAX_UNJUDGED,
     Contract,
     GroupBy,
     Limits,
@@ -646,4 +648,6 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     @property
     def contracts(self) -> tuple[Contract, ...]:
         """Contracts, one per use case, in the order of the file."""
-        return tuple(use_case.to_core() for use_case in self.use_case)
+        judged = self.judge.decisions_topic == self.stream.decisions_topic
+        most = MAX_UNJUDGED if judged else None
+        return tuple(replace(use_case.to_core(), max_blocked=most) for use_case in self.use_case)

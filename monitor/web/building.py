@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.publish.agreement import router_agreement
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS
 from monitor.core.publish.headlines import contract_headline
@@ -262,6 +263,7 @@ def slice_content(
             BandContent(band_cell.band, band_cell.rate) for band_cell in row.calibration
         ),
         agreement=row.agreement,
+        router_agreement=router_agreement(row),
         findings=tuple(map(_finding, row.noted)),
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),

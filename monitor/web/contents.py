@@ -198,6 +198,7 @@ class SliceContent:
         reference_line: its numbers; None of a complement.
         calibration: by score band.
         agreement: of two reviewers; None where too few decisions have two labels.
+        router_agreement: kappa of the router with its reviewers; None where a rate has no point.
         findings: advisory ones.
         notes: what has to be known to read the numbers.
         history: what was published, by day.
@@ -218,6 +219,7 @@ class SliceContent:
     reference_line: SliceLine | None
     calibration: tuple[BandContent, ...]
     agreement: ShownAgreement | None
+    router_agreement: float | None
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     history: tuple[HistoryPoint, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -37,8 +38,9 @@ def declared(folder: Path) -> Path:
     """The example's settings with the three dimensions."""
     text = SETTINGS.read_text() + "".join(
         f'\n[[bias_dimension]]\nname = "{name}"\nlimit = {limit}\nowner = "A. Person"\n'
-        for name, limit in LIMITS.items()
+        for name, limit in {**LIMITS, "never": 0.1}.items()
     )
+    text += 'max_age = "7d"\n'
     (folder / "slicewatch.toml").write_text(text)
     return folder / "slicewatch.toml"
 
@@ -69,6 +71,8 @@ def test_the_drift_of_the_third_week_is_a_ticket(
     with Running(tmp_path, ["run", "--settings", str(settings)], environment) as service:
         service.until(lambda: scores_of(service) == [0.0425, 0.06, 0.08], "the second week")
         assert service.value("slicewatch_bias_score_drifted", dimension="lpbs") == 0
+        due = service.value("slicewatch_bias_score_due_timestamp_seconds", dimension="never")
+        assert 0 < time.time() - (due or 0) < 600, "nobody measures it, and it is due"
         assert (
             service.value("slicewatch_dead_letters_total", topic=topic, reason="invalid_value") == 1
         )

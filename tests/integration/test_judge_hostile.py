@@ -71,6 +71,11 @@ FAILED = {
     "SLOW": Reply(seconds=4.0),
     "MOVED": Reply(pieces=(MOVED,)),
 }
+AT_SECOND = {
+    "HICCUP": error(500, "internal"),
+    "BABBLE": completion("fine"),
+    "CROWDED": error(429, "slow down"),
+}
 UNREADABLE: dict[str, dict[str, object]] = {
     "null": {"output": None},
     "missing": {},
@@ -78,13 +83,14 @@ UNREADABLE: dict[str, dict[str, object]] = {
     "blank": {"output": " \n "},
     "number": {"output": 5},
 }
-IDS = [*JUDGED, *FAILED, *UNREADABLE]
+SCORES = {name: score for name, (_, score) in JUDGED.items()} | dict.fromkeys(AT_SECOND, 100)
+IDS = [*JUDGED, *AT_SECOND, *FAILED, *UNREADABLE]
 
 
 def message(output_id: str) -> bytes:
     """One output; those that cannot be judged are all of one slice."""
     text = {"output": f"{output_id} {PASSAGE}"}
-    good = output_id in JUDGED
+    good = output_id in {*JUDGED, *AT_SECOND}
     output = {
         "output_id": output_id,
         "produced_at": "2026-06-01T10:00:00Z",
@@ -93,12 +99,21 @@ def message(output_id: str) -> bytes:
     return json.dumps(output | UNREADABLE.get(output_id, text)).encode()
 
 
-def answer(body: dict[str, Any]) -> Reply:
-    """Refuse a parameter of every request; otherwise answer by the first word of the text."""
-    if "temperature" in body:
-        return error(400, "Unsupported value: 'temperature' does not support 0 with this model.")
-    word = asked_about(body)["output"].split()[0]
-    return FAILED.get(word) or JUDGED.get(word, JUDGED["CLEAN"])[0]
+class Endpoint:
+    """Refuses three parameters one by one; otherwise answers by the first word of the text."""
+
+    def __init__(self) -> None:
+        self.times = Counter[str]()
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        for name in ("temperature", "response_format", "max_completion_tokens"):
+            if name in body:
+                return error(400, f"Unsupported parameter: {name!r}.")
+        word = asked_about(body)["output"].split()[0]
+        self.times[word] += 1
+        if self.times[word] == 1 and word in AT_SECOND:
+            return AT_SECOND[word]
+        return FAILED.get(word) or JUDGED.get(word, JUDGED["CLEAN"])[0]
 
 
 def judging(
@@ -120,7 +135,7 @@ def read(broker: KafkaBroker, topic: str, least: int) -> list[dict[str, Any]]:
 def test_every_output_becomes_a_decision_whatever_the_endpoint_answers(
     apache: KafkaBroker, topic_name: str, tmp_path: Path
 ) -> None:
-    with OpenAIServer(answer) as server:
+    with OpenAIServer(Endpoint()) as server:
         worker = judging(apache, topic_name, tmp_path, server, IDS)
 
         def done() -> set[str]:
@@ -143,7 +158,7 @@ def test_every_output_becomes_a_decision_whatever_the_endpoint_answers(
     assert set(times) == set(IDS)
     assert times.total() <= len(IDS) + CONCURRENCY, "at most a batch comes twice, after the kill"
     by_id = {judgement["output_id"]: judgement for judgement in judgements}
-    for output_id, (_, score) in JUDGED.items():
+    for output_id, score in SCORES.items():
         assert (by_id[output_id]["status"], by_id[output_id]["score"]) == ("judged", score)
     for output_id in FAILED:
         assert (by_id[output_id]["status"], by_id[output_id].get("score")) == ("failed", None)
@@ -159,10 +174,8 @@ def test_every_output_becomes_a_decision_whatever_the_endpoint_answers(
 def check_decisions(decisions: list[dict[str, Any]]) -> None:
     """The slice whose outputs cannot be judged is blocked; it is not absent, and not clean."""
     routes = {event["decision_id"]: event["route"] for event in decisions}
-    scores = {f"output-{output_id}": score for output_id, (_, score) in JUDGED.items()}
-    assert routes == {
-        f"output-{output_id}": "blocked_by_evidence" for output_id in IDS if output_id not in JUDGED
-    } | {name: "auto_serve" if score == 100 else "human_review" for name, score in scores.items()}
+    served = {100: "auto_serve", 80: "human_review", None: "blocked_by_evidence"}
+    assert routes == {f"output-{name}": served[SCORES.get(name)] for name in IDS}
     assert {
         event["attributes"]["language_variety"]
         for event in decisions
@@ -219,3 +232,25 @@ def test_only_a_person_mends_a_refused_key_or_model(
     (line,) = [line for line in worker.log.read_text().splitlines() if "judge.url" in line]
     assert f"HTTP {status}" in line
     assert apache.end_offsets(f"{topic_name}-j") == {0: 0}
+
+
+@pytest.mark.full
+def test_a_broker_that_is_gone_is_told_and_loses_nothing(
+    own_kafka: KafkaBroker, topic_name: str, tmp_path: Path
+) -> None:
+    def done() -> set[str]:
+        written = sum(own_kafka.end_offsets(f"{topic_name}-j").values())
+        return {event["output_id"] for event in read(own_kafka, f"{topic_name}-j", written)}
+
+    with OpenAIServer(lambda _: findings()) as server:
+        worker = judging(own_kafka, topic_name, tmp_path, server, ["CLEAN"])
+        with worker:
+            worker.until(lambda: done() == {"CLEAN"}, "the first")
+            own_kafka.kill()
+            worker.until(lambda: "no Kafka broker" in worker.get("/readyz")[1], "the reason")
+            assert worker.value("slicewatch_judge_waiting") == 1
+            own_kafka.restart()
+            own_kafka.produce(f"{topic_name}-o", [message("PLAIN")])
+            worker.until(lambda: done() == {"CLEAN", "PLAIN"}, "the second")
+            worker.until(lambda: worker.get("/readyz") == (200, "ok\n"), "ready")
+            assert worker.stop() == 0

@@ -134,7 +134,9 @@ def check_flags(
     assert expected["formal"] == 0.9, "outputs without a verdict stay in the denominator"
     assert expected["conversational"] < 0.7
 
-    with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
+    settings = folder / "settings.toml"
+    settings.write_text(f"{SETTINGS.read_text()}max_selection_gap = 0.5\n")
+    with Running(folder, ["run", "--settings", str(settings)], environment) as service:
 
         def shown() -> dict[str, float | None]:
             return {
@@ -149,20 +151,31 @@ def check_flags(
 
         service.until(lambda: None not in shown().values(), "the rates")
         assert shown() == pytest.approx(expected, abs=0.005)
+        states = {
+            state: service.value(
+                "slicewatch_slice_state",
+                metric="selection",
+                window="7d",
+                slice="language_variety=conversational",
+                state=state,
+            )
+            for state in ("within_contract", "insufficient_support")
+        }
+        assert states == {"within_contract": 0, "insufficient_support": 1}, "10 % is not judged"
         attributes = {"language_variety": "formal", "channel": "chat"}
         at = lesson.START + timedelta(days=8)
         week_is_over = lesson.decision("late", at, 0.9, traffic="probe", attributes=attributes)
         broker.produce(f"{name}-d", lesson.encode(iter([signed(week_is_over)])))
-        assert reported(folder, environment) == pytest.approx(expected, abs=0.005)
+        assert reported(settings, environment) == pytest.approx(expected, abs=0.005)
 
 
-def reported(folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
+def reported(settings: Path, environment: Mapping[str, str]) -> dict[str, float]:
     """Selection rates of the week's report, which waits until its Release is stored."""
-    week = ["--week", "2026-W23", "--wait", "120", "--format", "json", "--out", str(folder)]
-    arguments = ["report", "--settings", str(SETTINGS), *week]
+    week = ["--week", "2026-W23", "--wait", "120", "--format", "json"]
+    arguments = ["report", "--settings", str(settings), *week, "--out", str(settings.parent)]
     done = CliRunner(env=environment).invoke(cli, arguments)
     assert done.exit_code == 1, "a week of one day approves nothing"
-    (path,) = folder.glob("*2026-W23*.json")
+    (path,) = settings.parent.glob("*2026-W23*.json")
     (contract,) = json.loads(path.read_text())["release"]["contracts"]
     rows = [row for group in contract["windows"][0]["groups"] for row in group["rows"]]
     rates = {row["slice"]: row["rates"]["selection"]["value"] for row in rows if row["rates"]}

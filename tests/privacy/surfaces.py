@@ -161,7 +161,7 @@ _SNAPSHOT = (
         "ContractTable.own_limits OwnLimit.group_by OwnLimit.slice OwnLimit.metric OwnLimit.kind",
         "OwnLimit.value",
         "ContractTable.review_due",
-        "ContractTable.primary ContractTable.max_age",
+        "ContractTable.primary ContractTable.max_age ContractTable.max_blocked",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",
@@ -393,7 +393,7 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
         "Cell.state Cell.mirror_of Cell.decided_by HistoryPoint.state HistoryPoint.verdict",
-        "Headline.word Headline.sentence SliceContent.agreement",
+        "Headline.word Headline.sentence SliceContent.agreement SliceContent.router_agreement",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "numbers of listed slices by state; all states are shown",
@@ -717,7 +717,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judging; model prompt", "spent today; requests",
+        "judging; model prompt requests_today",
         "outputs wait in their topic; why",
         "the judge is asked without what it refuses; parameters",
     ),

@@ -101,6 +101,7 @@ GUARDS = pytest.mark.parametrize(
     [
         pytest.param({}, id="guarded"),
         pytest.param({"k": 1, "synthetic": True}, id="exact", marks=pytest.mark.full),
+        pytest.param({"max_blocked": 0.03}, id="judged", marks=pytest.mark.full),
     ],
 )
 
@@ -174,6 +175,23 @@ def test_the_bounds_that_are_shown_bear_out_what_was_decided() -> None:
     gaps = [one["gaps"]["tpr"] for one in (few, many)]
     assert [gap["verdict"] for gap in gaps] == ["inconclusive", "pass"]
     assert gaps[0]["upper"] > 0.06 > gaps[1]["upper"] > 0.02
+
+
+def test_too_much_blocked_is_green_nowhere_and_hides_no_harm() -> None:
+    limits = replace(BOTH, max_tpr_gap=Fraction("0.3"))
+    changes: Counter[tuple[str, str]] = Counter()
+    for seed in range(WORLDS):
+        cells = world(Random(seed), late=False)
+        shown = [table(cells, limits, max_blocked=most) for most in (None, 0.03)]
+        assert disagreements(shown[1]) == []
+        for before, after in zip(*map(_rows, shown), strict=True):
+            share = before["rates"].get("blocked", {}).get("value")
+            states = zip(before["states"].values(), after["states"].values(), strict=True)
+            changes.update(pair for pair in states if pair[0] != pair[1])
+            if share is not None and share > 0.03 and after["slice"]:
+                assert "within_contract" not in after["states"].values()
+    assert changes.keys() == {("within_contract", "insufficient_support")}
+    assert changes.total() > WORLDS
 
 
 def _two_slices(n: int, limits: Limits) -> dict[str, Any]:

@@ -36,6 +36,12 @@ from monitor.present.document import (
     table,
 )
 
+_LIMITATIONS = (
+    "How often: pairs are chosen to find faults, so no flip is no proof.",
+    "What was not varied, and whether the reviewers are right.",
+    "What happens to real requests: only monitoring sees that.",
+)
+
 
 def document(report: AuditReport) -> Document:
     """Lay out a report as a document of sections, for any renderer."""
@@ -145,6 +151,7 @@ def _sections(report: AuditReport) -> Iterator[Section]:
             yield _comparison(report.held_out_comparison, f"{prefix}Candidate and baseline")
     if report.training is not None:
         yield from part_sections.training_sections(report.training)
+    yield Section("What no audit says", _LIMITATIONS)
 
 
 def _excluded(report: AuditReport) -> Section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from math import ceil, floor
 from pathlib import Path
@@ -177,29 +177,20 @@ def _scored_dimension(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Earlier:
-    """Change of a dimension since an earlier scorecard, or why there is none."""
-
-    change: ScoreChange | None
-    why: str = ""
-
-    @classmethod
-    def from_card(cls, scored: ScoredDimension, card: Scorecard) -> _Earlier:
-        """Compare a score with the same dimension of an earlier card, or say why it cannot be."""
-        earlier = next(
-            (dimension for dimension in card.dimensions if dimension.name == scored.name), None
-        )
-        if earlier is None:
-            return cls(None, "the earlier scorecard has no such dimension")
-        if _set_of(earlier) != _set_of(scored):
-            return cls(None, "the earlier score is of another measure, set or version of it")
-        if earlier.score is None or scored.score is None:
-            return cls(None, "one of the two could not be measured")
-        harm = MEASURES[scored.measure].harm
-        return cls(
-            ScoreChange(earlier.measured, earlier.score, harm(scored.score) - harm(earlier.score))
-        )
+def _change_since(scored: ScoredDimension, card: Scorecard) -> tuple[ScoreChange | None, str]:
+    """Return the change of a score since an earlier card, and why there is none, else empty."""
+    earlier = next(
+        (dimension for dimension in card.dimensions if dimension.name == scored.name), None
+    )
+    if earlier is None:
+        return None, "the earlier scorecard has no such dimension"
+    if _set_of(earlier) != _set_of(scored):
+        return None, "the earlier score is of another measure, set or version of it"
+    if earlier.score is None or scored.score is None:
+        return None, "one of the two could not be measured"
+    harm = MEASURES[scored.measure].harm
+    worse_by = harm(scored.score) - harm(earlier.score)
+    return ScoreChange(earlier.measured, earlier.score, worse_by), ""
 
 
 def _set_of(scored: ScoredDimension) -> tuple[str, str, str]:
@@ -208,16 +199,16 @@ def _set_of(scored: ScoredDimension) -> tuple[str, str, str]:
 
 def _compare_with_previous(scored: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
     """Add the change since an earlier card; a large one asks for recalibration."""
-    change = _Earlier.from_card(scored, card).change
+    change, _ = _change_since(scored, card)
     drifted = change is not None and change.worse_by >= head.drift - _EXACT
     return replace(scored, previous=change, recalibrate=drifted)
 
 
 def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDimension:
     """Add the change against the baseline's card, or why there is none."""
-    earlier = _Earlier.from_card(scored, card)
-    why = scored.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
-    return replace(scored, baseline=earlier.change, why=why)
+    change, reason = _change_since(scored, card)
+    why = scored.why or (f"not compared with the baseline: {reason}" if reason else "")
+    return replace(scored, baseline=change, why=why)
 
 
 def _verdict(scored: ScoredDimension, head: Head, compare: bool) -> DimensionVerdict:

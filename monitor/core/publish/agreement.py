@@ -22,9 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
-from monitor.core.publish.snapshot import ShownAgreement
+from monitor.core.publish.snapshot import ShownAgreement, SliceRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,28 @@ def shown_agreement(low: Int64s, high: Int64s, k: int) -> ShownAgreement | None:
         return ShownAgreement(None, math.floor(worst[0] * scale) / scale, lower, 1.0)
     upper = min(math.ceil(best[2] * scale) / scale, 1.0)
     return ShownAgreement(round(kappa[0] * scale) / scale, None, lower, upper)
+
+
+def router_agreement(row: SliceRow) -> float | None:
+    """Return Cohen's kappa of the router with its reviewers, from a row's shown rates alone.
+
+    Served and ready are the classes; what was blocked is in neither. None if a rate has no point.
+
+    Example:
+        >>> from monitor.core.publish.snapshot import ShownRate
+        >>> points = {Metric.READY: 0.5, Metric.TPR: 0.9, Metric.FPR: 0.1}
+        >>> rates = {metric: ShownRate(point, 0, 1, 99) for metric, point in points.items()}
+        >>> router_agreement(SliceRow("", {}, rates))
+        0.8
+    """
+    rates = [row.rates.get(metric) for metric in (Metric.READY, Metric.TPR, Metric.FPR)]
+    points = [rate.value for rate in rates if rate is not None and rate.value is not None]
+    if len(points) < len(rates):
+        return None
+    ready, *served = points
+    classes, shares = np.array([ready, 1 - ready]), np.array(served)
+    kappa = float(cohens_kappa(np.array([classes * shares, classes * (1 - shares)]))[0])
+    return None if math.isnan(kappa) else round(kappa, 2)
 
 
 def _interval(pairs: Pairs) -> tuple[float, float, float]:

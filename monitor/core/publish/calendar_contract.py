@@ -26,6 +26,7 @@ from monitor.core.publish.snapshot import (
     Spread,
     WindowTable,
 )
+from monitor.core.publish.states import with_many_blocked
 from monitor.core.rates.gaps import spread
 from monitor.core.tables.bands import Detail
 from monitor.core.tables.layout import Row
@@ -153,7 +154,7 @@ class ContractInTables:
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
         """Return the table of the contract, with its limits and the given tables of windows."""
         contract, limits = self.contract, self.contract.limits
-        return ContractTable(
+        table = ContractTable(
             contract=contract.name,
             version=contract.version,
             owner=contract.owner,
@@ -174,7 +175,9 @@ class ContractInTables:
             max_age=contract.max_age,
             min_ratios=_as_floats({metric: limits.min_ratio(metric) for metric in Metric}),
             own_limits=tuple(own_limits(contract)),
+            max_blocked=contract.max_blocked,
         )
+        return with_many_blocked(table)
 
     def _calibration(
         self, group_tables: GroupInTables, spans: Sequence[Span]

@@ -17,7 +17,8 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
-from monitor.core.publish.words import moment_text
+from monitor.core.publish.states import too_much_blocked
+from monitor.core.publish.words import moment_text, percent
 
 _WEEKS = {
     0: "Expect an answer within a week.",
@@ -51,9 +52,11 @@ class Place:
 
 def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
     """Return two texts: why a metric is not decided, and what ends that; empty if it is decided."""
-    state = place.row.states[metric]
+    state, most = place.row.states[metric], place.contract.max_blocked
     if state not in _ENDS:
         return "", ""
+    if state is State.INSUFFICIENT_SUPPORT and too_much_blocked(place.row, most):
+        return f"More than {percent(most)} is blocked, or may be.", "Find out why it is blocked."
     why = (
         "Nothing is published yet" if place.period(metric) is None else state.row.words.capitalize()
     )

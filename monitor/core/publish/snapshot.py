@@ -465,7 +465,8 @@ class ContractTable:
     people are to look at the contract again; None where nobody has said so. What ended longer than
     ``max_age`` (microseconds) before the watermark is never ``within_contract``; None: no limit.
     ``min_ratios`` are limits on the ratio of the lower to the higher of two rates. ``own_limits``
-    are those of group-bys and slices, which take the place of the others.
+    are those of group-bys and slices, which take the place of the others. A slice of which more
+    than ``max_blocked`` is blocked, or may be, is never ``within_contract``; None: no limit.
     """
 
     contract: str
@@ -487,6 +488,7 @@ class ContractTable:
     max_age: int | None = None
     min_ratios: Mapping[Metric, float] = field(default_factory=dict)
     own_limits: tuple[OwnLimit, ...] = ()
+    max_blocked: float | None = None
 
     @property
     def exact(self) -> bool:

@@ -19,8 +19,9 @@ inconclusive           support, but the bounds straddle a limit
 =====================  =============================================================
 
 ``stale`` replaces ``within_contract`` if the window ends more than the contract's ``max_age``
-before the watermark, because the present may differ. It replaces no other state: wrong or unknown
-numbers do not improve with age.
+before the watermark, because the present may differ. ``insufficient_support`` replaces it if more
+than the contract's ``max_blocked`` of the slice is blocked, or may be: the other rates leave that
+out. Neither replaces another state: wrong or unknown numbers do not improve by it.
 
 No limit applies to ready rates, to unlimited metrics, to the total, and to the named reference
 (whose gaps are the other rows' gaps) unless it has a level to keep, or is worse off than a slice.
@@ -39,7 +40,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import starmap
@@ -50,7 +51,14 @@ import numpy.typing as npt
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.snapshot import ContractTable, LimitKind, Noted, SliceRow, WindowTable
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    LimitKind,
+    Noted,
+    ShownGap,
+    SliceRow,
+)
 
 Bools = npt.NDArray[np.bool_]
 
@@ -151,10 +159,12 @@ def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
         >>> [state.value for state in with_age(row, Metric).states.values()]
         ['stale', 'suspected']
     """
-    green = {m for m in old if row.states.get(m) is State.WITHIN_CONTRACT}
-    if not green:
-        return row
-    return replace(row, states={**row.states} | dict.fromkeys(green, State.STALE))
+    return _instead_of_green(row, old, State.STALE)
+
+
+def _instead_of_green(row: SliceRow, metrics: Collection[Metric], state: State) -> SliceRow:
+    green = {m for m in metrics if row.states.get(m) is State.WITHIN_CONTRACT}
+    return replace(row, states={**row.states} | dict.fromkeys(green, state)) if green else row
 
 
 def _state_by_verdicts(verdicts: list[Verdict]) -> State:
@@ -235,25 +245,56 @@ def with_missing_labels(table: ContractTable) -> ContractTable:
         for fault in table.labels_at_fault
         if fault.fault is Fault.MISSING
     }
-    if not missing:
-        return table
-    return replace(
-        table, windows=tuple(_with_maturing_rows(window, missing) for window in table.windows)
-    )
+
+    def changed(group_by: str, row: SliceRow) -> SliceRow:
+        if (group_by, row.slice) not in missing:
+            return row
+        return replace(row, states={m: _maturing(m, s) for m, s in row.states.items()})
+
+    return _with_rows(table, changed) if missing else table
 
 
-def _with_maturing_rows(window: WindowTable, missing: Collection[tuple[str, str]]) -> WindowTable:
-    """Return the window with the rows of slices that miss labels as maturing."""
-    groups = []
-    for group in window.groups:
-        rows = [
-            replace(row, states={m: _maturing(m, s) for m, s in row.states.items()})
-            if (group.group_by, row.slice) in missing
-            else row
-            for row in group.rows
-        ]
-        groups.append(replace(group, rows=tuple(rows)))
-    return replace(window, groups=tuple(groups))
+def with_many_blocked(table: ContractTable) -> ContractTable:
+    """Return the table with INSUFFICIENT_SUPPORT for WITHIN_CONTRACT where too much is blocked."""
+
+    def changed(_: str, row: SliceRow) -> SliceRow:
+        if not too_much_blocked(row, table.max_blocked):
+            return row
+        undecided = _instead_of_green(row, row.states, State.INSUFFICIENT_SUPPORT)
+        return replace(undecided, gaps={m: _undecided(gap) for m, gap in row.gaps.items()})
+
+    return table if table.max_blocked is None else _with_rows(table, changed)
+
+
+def _undecided(gap: ShownGap) -> ShownGap:
+    passed = gap.verdict is Verdict.PASS
+    return replace(gap, verdict=Verdict.INSUFFICIENT_SUPPORT) if passed else gap
+
+
+def too_much_blocked(row: SliceRow, most: float | None) -> bool:
+    """Return True if more than a share ``most`` of a slice is blocked, or may be, as it is shown.
+
+    Example:
+        >>> from monitor.core.publish.snapshot import ShownRate
+        >>> row = SliceRow("a=x", {}, {Metric.BLOCKED: ShownRate(0.06, 0.05, 0.07, 900)})
+        >>> too_much_blocked(row, 0.05), too_much_blocked(row, 0.06), too_much_blocked(row, None)
+        (True, False, False)
+    """
+    rate = row.rates.get(Metric.BLOCKED)
+    if most is None or rate is None:
+        return most is not None
+    shown = (rate.value, rate.at_most, rate.upper)
+    return next((share for share in shown if share is not None), 1.0) > most
+
+
+def _with_rows(table: ContractTable, changed: Callable[[str, SliceRow], SliceRow]) -> ContractTable:
+    """Return the table with every slice's row as ``changed`` returns it for (group-by, row)."""
+
+    def with_rows(group: GroupTable) -> GroupTable:
+        return replace(group, rows=tuple(changed(group.group_by, row) for row in group.rows))
+
+    windows = (replace(w, groups=tuple(map(with_rows, w.groups))) for w in table.windows)
+    return replace(table, windows=tuple(windows))
 
 
 def _maturing(metric: Metric, state: State) -> State:

@@ -57,8 +57,23 @@ def _of_table(everyones: Row, group_by: str, rows: list[Row]) -> Iterator[str]:
         for metric, state in row["states"].items():
             verdict = row["gaps"].get(metric, {}).get("verdict")
             expected = expected_of(contract, row, by_slice, metric)
+            if row["slice"] and _too_much_blocked(contract, row):
+                expected = {tuple(map(_not_green, pair)) for pair in expected}  # type: ignore[misc]
             if (state, verdict) not in expected:
                 yield f"{row['slice']!r} {metric}: {state}, {verdict}; its row: {expected}"
+
+
+def _too_much_blocked(contract: Row, row: Row) -> bool:
+    """More than is allowed is blocked, or nobody can tell that it is not."""
+    most, rate = contract["max_blocked"], row["rates"].get("blocked")
+    if most is None or rate is None:
+        return most is not None
+    share = rate["value"] if rate["value"] is not None else rate["at_most"]
+    return bool(share is None or share > most)
+
+
+def _not_green(word: str | None) -> str | None:
+    return "insufficient_support" if word in ("within_contract", "pass") else word
 
 
 def expected_of(

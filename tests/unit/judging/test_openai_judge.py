@@ -82,10 +82,10 @@ def test_nothing_to_report_is_no_entry(tmp_path: Path) -> None:
 
 
 def test_rules_of_the_settings(tmp_path: Path) -> None:
-    rules = Rules(threshold=50, penalty=40, penalties={"age": 60}, min_confidence=0.5)
+    rules = Rules(threshold=50, penalty=40, penalties={"age": 60})
     found, _ = asked(tmp_path, findings(finding(SENTENCE)), rules=rules)
     assert (found.score, found.flagged) == (40, True)
-    unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0.4)), rules=rules)
+    unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0)), rules=rules)
     assert (unsure.score, unsure.findings) == (100, ())
 
 

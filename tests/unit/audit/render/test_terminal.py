@@ -47,9 +47,10 @@ def test_flips_are_first_and_the_decision_is_last() -> None:
         "Candidate and baseline",
         "Slices of both",
         "The baseline's flips",
+        "What no audit says",
         "Release decision",
     ]
-    assert titles(made.BLOCKED)[-3:-1] == ["What to try", "Release decision"]
+    assert titles(made.BLOCKED)[-4:-2] == ["What to try", "What no audit says"]
     assert titles(made.EXCLUDED)[0] == "Excluded pairs"
 
 
@@ -57,7 +58,7 @@ def test_what_is_held_out_is_apart_and_after_the_rest() -> None:
     found = titles(made.HELD_OUT)
     apart = [title for title in found if title.startswith("Held-out part: ")]
 
-    assert found[-len(apart) - 2 : -2] == apart
+    assert found[-len(apart) - 3 : -3] == apart
     assert "Held-out part: Flips" in apart
     assert "No pair flipped, of 10 compared." in section("Flips", made.HELD_OUT)
     assert "p4" in section("Held-out part: Flips", made.HELD_OUT)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cubes import CODING, Cell, auto, blocked, contract, in_tables, review, window
+from cubes import CODING, Cell, auto, blocked, build_contract, contract, in_tables, review, window
 from cubes import table as count
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
-from monitor.core.contract import GroupBy
+from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.coding import Attribute
 from monitor.core.intervals import Z95
-from monitor.core.publish.agreement import Pairs, cohens_kappa, shown_agreement
+from monitor.core.publish.agreement import Pairs, cohens_kappa, router_agreement, shown_agreement
 from monitor.core.publish.snapshot import ShownAgreement
 from monitor.core.tables.bands import row_rule
 from monitor.core.tables.row_counts import RowCounter
@@ -52,6 +52,18 @@ def test_point_against_labels_one_by_one() -> None:
     table = np.zeros((2, 2))
     np.add.at(table, (first, second), 1)
     assert cohens_kappa(table)[0] == pytest.approx(cohen_kappa_score(first, second))
+
+
+def test_the_router_and_its_reviewers_by_their_shown_rates() -> None:
+    """Blocked requests are in neither class; a rate that is a bound leaves no kappa."""
+    atom = {"channel": "chat"}
+    cells = [auto(atom, 60, 60, 45), review(atom, 40, 40, 10), blocked(atom, 30)]
+    made = contract(GroupBy(("channel",)), k=1, synthetic=True)
+    row = build_contract(made, CODING, [window(cells)]).windows[0].total
+    expected = statsmodels_kappa(np.array([[45.0, 15.0], [10.0, 30.0]])).kappa
+    assert router_agreement(row) == pytest.approx(expected, abs=0.005)
+    bound = replace(row.rates[Metric.FPR], value=None, at_most=0.2)
+    assert router_agreement(replace(row, rates={**row.rates, Metric.FPR: bound})) is None
 
 
 def test_the_interval_covers_in_19_of_20() -> None:
