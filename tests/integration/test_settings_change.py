@@ -160,7 +160,7 @@ def next_hour(events: Sequence[Event]) -> int:
     return (max(map(at, events)) // HOUR + 1) * HOUR
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_decision_is_coded_by_the_era_of_its_time(
     seed: int, tmp_path: Path, url: str
 ) -> None:
@@ -660,7 +660,7 @@ def never_had(folder: Path, text: str) -> Iterator[Site]:
         yield site
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_after_a_removal_the_store_is_as_if_it_had_never_been_listed(
     seed: int, tmp_path: Path, url: str
 ) -> None:
