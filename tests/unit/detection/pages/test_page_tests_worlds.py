@@ -28,7 +28,6 @@ from fleet_rivals import (
     PageHinkley,
     Rival,
     evenly,
-    rivals,
 )
 from fleet_worlds import HOURS, LEVELS, Audits, Watch, World, WorldCohort, gaps
 from river import drift
@@ -174,13 +173,6 @@ def test_a_page_is_false_if_the_contract_held_since_the_last_one() -> None:
     assert [found.days for found in score.found] == [7 / HOURS]
     assert score.share_found == 1
     assert score.days == 4 + 7 / HOURS, "the rest of the world says nothing about this rule"
-
-
-def test_every_rival_runs_in_every_kind_of_world() -> None:
-    for world in (CALM["flat, 1 slice"], CALM["seasonal common swing"], OPEN["gap 0.30"]):
-        scores = play(replace(world, days=9), rivals(world))
-        assert list(scores) == list(rivals(world))
-        assert all(score.days > 0 and score.labels > 0 for score in scores.values())
 
 
 def _excess(world: World, watch: Watch) -> np.ndarray:
