@@ -14,7 +14,8 @@ from typing import Any
 import lesson
 import pytest
 from click.testing import CliRunner
-from served_site import SetClock, served_site
+from served_site import served_site
+from set_clock import SetClock
 from signed_probes import signed
 
 from alerts.exposition.renderer import Renderer
