@@ -261,17 +261,3 @@ def test_replay_counts_the_same(years: Consumed, tmp_path: Path) -> None:
     print(said)  # noqa: T201 - the rate, shown with -s
     for grain in (Grain.DAY, Grain.WEEK):
         assert stored_cells(url, grain) == stored_cells(years.url, grain)
-
-
-def test_a_gap_beyond_the_horizon_costs_nothing(tmp_path: Path) -> None:
-    """What follows a leap says that the stream is really there: the back-fill goes on."""
-    januaries = History("years", 1.0, days=20)
-    url, _ = replay(januaries, tmp_path)
-    assert not any(shard["dead_letters"] for shard in tallies(url).values())
-    frame = januaries.frame
-    expected = oracle.cells(frame)
-    stored = stored_cells(url)
-    assert {cell: values[:2] for cell, values in stored.items()} == {
-        cell: values[:2] for cell, values in expected.items()
-    }
-    assert sum(values[2] for values in stored.values()) == len(frame)

@@ -251,15 +251,6 @@ def test_restarts_publish_the_same_bytes(alone: Releasing, tmp_path: Path) -> No
         assert one.snapshots() == alone.snapshots()
 
 
-def test_who_looks_at_other_times_sees_the_same_in_the_end(
-    alone: Releasing, tmp_path: Path
-) -> None:
-    with site(tmp_path / "store") as one:
-        for now in [*instants(WORLD, 31 * HOUR, END), END]:
-            one.until(now)
-        assert one.snapshots()[-1] == alone.snapshots()[-1]
-
-
 def test_labels_that_are_missing_are_told_in_classes(shown: list[GroupTable]) -> None:
     needs = {weeks for t in shown for one in t.rows for weeks in one.label_needs.values()}
     assert needs

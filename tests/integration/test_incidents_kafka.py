@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lesson
 import pytest
-from brokers import MAX_MESSAGE_BYTES, Broker
+from brokers import Broker
 from click.testing import CliRunner
 from hurried import HurriedService
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -201,19 +201,6 @@ def test_a_message_too_large_to_receive_is_named(
         service.until(lambda: not service.why, "ready")
     told = [one for one in caplog.records if "too large to receive" in str(vars(one).get("why"))]
     assert [one.getMessage() for one in told] == ["consumer is stuck"]
-
-
-def test_the_largest_usual_message_just_works(
-    apache: KafkaBroker, topic_name: str, tmp_path: Path
-) -> None:
-    environment = environment_of(apache, topic_name, tmp_path)
-    topic = f"{topic_name}-d"
-    for name in (topic, f"{topic_name}-l"):
-        apache.create_topic(name, 1)
-    send_large(apache, topic, padded("0-0", MAX_MESSAGE_BYTES - 1000))
-    decisions(apache, topic, 0, range(1, 4))
-    with Running(tmp_path, ARGUMENTS, environment) as service:
-        service.until(lambda: counted(service, topic) == 4, "all of them")
 
 
 def delete_by_retention(broker: Broker, topic: str, partition: int, low: int) -> None:

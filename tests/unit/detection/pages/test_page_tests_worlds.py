@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-from typing import Any
-
 import numpy as np
 import pytest
 from fleet_catalogue import (
-    AT_LIMIT,
-    BEST,
-    ONE_BAND,
     QUICK,
-    Rates,
-    changing,
     dropping_levels,
     nulls,
     part_in_breach,
     standing_breaches,
     standing_gaps,
-    steady,
 )
-from fleet_play import Score, play
 from fleet_rivals import (
-    Page,
     PageHinkley,
-    Rival,
     evenly,
 )
-from fleet_worlds import HOURS, LEVELS, Audits, Watch, World, WorldCohort, gaps
+from fleet_worlds import HOURS, Watch, World
 from river import drift
 
 from monitor.core.contract import Metric
@@ -48,21 +35,6 @@ def total(world: World) -> SliceCohort:
     for counts in rest:
         first = first + counts
     return first
-
-
-def small(**changes: Any) -> World:
-    """Three slices for ten days, the first the reference."""
-    world = World(
-        name="small",
-        days=10,
-        path=steady([BEST, AT_LIMIT, AT_LIMIT]),
-        hourly=np.array([200.0, 100.0, 50.0]),
-        audits=Audits.of(3, 0.2),
-        watches=(*gaps(Metric.TPR, Metric.FPR, Metric.BLOCKED), *LEVELS),
-        reference=0,
-        profile=ONE_BAND,
-    )
-    return replace(world, **changes)
 
 
 # Worlds.
@@ -137,42 +109,6 @@ def _fed(detector: drift.PageHinkley, labels: list[int]) -> bool:
 
 
 # Playing.
-
-
-class Scripted:
-    """Pages what it is told, when it is told."""
-
-    def __init__(self, script: dict[int, list[Page]]) -> None:
-        self._script = script
-
-    def advance(self, cohort: WorldCohort) -> list[Page]:
-        return self._script.get(cohort.hour, [])
-
-
-TPR_GAP = Watch(Metric.TPR, StreamKind.GAP, Fraction("0.10"))
-
-
-def breaking() -> World:
-    """Slice 1 is in breach from day 4 on; slice 2 never."""
-    before = [BEST, AT_LIMIT, AT_LIMIT]
-    after = [BEST, Rates(0.70, 0.20, 0.15), AT_LIMIT]
-    path = changing(steady(before), steady(after), 4)
-    return small(path=path, watches=(TPR_GAP,), change=4)
-
-
-def played(script: dict[int, list[Page]]) -> Score:
-    rule: Rival = Scripted(script)
-    return play(breaking(), {"rule": rule})["rule"]
-
-
-def test_a_page_is_false_if_the_contract_held_since_the_last_one() -> None:
-    one, two = (Page(row, Metric.TPR, StreamKind.GAP) for row in (1, 2))
-    score = played({10: [two], 50: [two], 4 * HOURS + 6: [one]})
-    assert score.false == 2
-    assert score.breaches == 1
-    assert [found.days for found in score.found] == [7 / HOURS]
-    assert score.share_found == 1
-    assert score.days == 4 + 7 / HOURS, "the rest of the world says nothing about this rule"
 
 
 def _excess(world: World, watch: Watch) -> np.ndarray:
