@@ -116,7 +116,9 @@ class FileDurations:
         if self.write:
             seconds = {**json.loads(DURATIONS.read_text()), **self.seconds}
             kept = {
-                name: round(took) for name, took in sorted(seconds.items()) if took >= WORTH_KNOWING
+                name: round(took)
+                for name, took in sorted(seconds.items())
+                if took >= WORTH_KNOWING and (DURATIONS.parents[1] / name).exists()
             }
             DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
 

@@ -15,7 +15,6 @@ from monitor.evaluate.evaluator import MAX_DELTAS
 from monitor.store.evaluator.records import RecordStore
 
 SHARDS = 12
-DATABASES = ["sqlite", "postgresql"]
 CYCLE_SECONDS = 0.5
 PATIENT = {"SLICEWATCH__STREAM__SESSION_TIMEOUT": "30s"}
 """For workers that nobody kills: a busy machine must not take their shards from them."""
@@ -54,7 +53,7 @@ def exact_after_the_rest(site: Site, *processes: ChaosProcess) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("database", ["postgresql"])
 def test_a_worker_added_takes_a_part_and_the_others_keep_theirs(
     site: Site, server: ChaosProcess
 ) -> None:
@@ -129,7 +128,7 @@ def working(site: Site, *servers: ChaosProcess) -> tuple[ChaosProcess, ChaosProc
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("database", ["postgresql"])
 def test_all_servers_show_the_same_snapshot(site: Site) -> None:
     with (
         started(site, "serve", "one", "two") as (one, two),
@@ -158,7 +157,7 @@ def newest_snapshot_stays(site: Site) -> bool:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("database", ["postgresql"])
 def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
     with (
         started(site, "serve", "one", "two") as servers,
@@ -176,9 +175,13 @@ def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
         exact_after_the_rest(site, idle, worker)
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
-    "point", ["before_commit", pytest.param("after_commit", marks=pytest.mark.full)]
+    ("database", "point"),
+    [
+        ("sqlite", "before_commit"),
+        pytest.param("postgresql", "before_commit", marks=pytest.mark.full),
+        pytest.param("postgresql", "after_commit", marks=pytest.mark.full),
+    ],
 )
 def test_an_evaluator_that_slept_through_its_lease_is_fenced(site: Site, point: str) -> None:
     """It goes on with what it had computed, and finds that it is not the evaluator any more."""
@@ -200,7 +203,6 @@ def test_an_evaluator_that_slept_through_its_lease_is_fenced(site: Site, point: 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("database", DATABASES)
 def test_an_evaluator_that_was_away_catches_up(site: Site) -> None:
     """Hours of event time wait, more deltas than one transaction folds."""
     with worker_of(site) as worker:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from set_clock import SetClock
 
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
@@ -30,14 +31,6 @@ STRATUM = Stratum(Route.HUMAN_REVIEW, 0, 0).code
 DICTIONARY = Dictionary({1: "channel=chat"}, {2: "v"}, {77: (1, 2, STRATUM)})
 CORRECTION, ADJUDICATION = KIND_RANKS["correction"], KIND_RANKS["adjudication"]
 READY, NOT_READY, UNDECIDABLE = 1, 0, 2
-
-
-class Time:
-    def now(self) -> int:
-        return T0
-
-    def monotonic(self) -> float:
-        return T0 / 1e6
 
 
 class Said(NamedTuple):
@@ -84,7 +77,7 @@ class Worker:
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        self.store = IngestStore(engine, "decisions", Time())
+        self.store = IngestStore(engine, "decisions", SetClock(T0))
         self.store.register([D0, L0, L1])
         self.claims: dict[Shard, Claim] = {}
         for claim in self.store.claim([D0, L0, L1], "one"):

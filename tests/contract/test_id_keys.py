@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from set_clock import SetClock
 
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
@@ -37,17 +38,9 @@ C = IdKey("c", TODAY + 9 * DAY, b"the third key of these tests")
 POLICY = RetentionPolicy(HORIZON, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
 
 
-class Time:
-    def now(self) -> int:
-        return TODAY
-
-    def monotonic(self) -> float:
-        return TODAY / 1e6
-
-
 @pytest.fixture
 def engine(engine: sa.Engine) -> sa.Engine:
-    IngestStore(engine, "decisions", Time()).register([D0, L0])
+    IngestStore(engine, "decisions", SetClock(TODAY)).register([D0, L0])
     return engine
 
 
@@ -225,13 +218,13 @@ def test_settings_without_a_later_key_are_outdated(engine: sa.Engine) -> None:
 
 
 def test_a_worker_that_was_started_before_a_rotation_cannot_claim(engine: sa.Engine) -> None:
-    old = IngestStore(engine, "decisions", Time(), None, keep(engine, A))
+    old = IngestStore(engine, "decisions", SetClock(TODAY), None, keep(engine, A))
     old.claim([D0], "old")
     read_to(engine, TODAY)
     keep(engine, A, B)
     with pytest.raises(OutdatedError, match="restart it with the new ones"):
         old.claim([D0], "old")
-    new = IngestStore(engine, "decisions", Time(), None, IdKeys(engine).in_force([A, B]))
+    new = IngestStore(engine, "decisions", SetClock(TODAY), None, IdKeys(engine).in_force([A, B]))
     new.claim([D0], "new")
     assert read_statuses(engine)[0].owner == "new"
 
@@ -241,7 +234,7 @@ def test_a_key_cannot_change_while_a_claim_is_made(engine: sa.Engine) -> None:
     keep(engine, A)
     read_to(engine, TODAY)
     both, claimed = threading.Barrier(2), []
-    old = IngestStore(engine, "decisions", Time(), None, (A,))
+    old = IngestStore(engine, "decisions", SetClock(TODAY), None, (A,))
 
     def claim() -> None:
         both.wait()
@@ -369,7 +362,7 @@ def test_a_store_with_its_own_key_takes_one_from_tomorrow_on(engine: sa.Engine) 
 def test_the_own_key_leaves_by_itself(engine: sa.Engine, url: str) -> None:
     (own,) = keep(engine)
     read_to(engine, TODAY, hour=TODAY)
-    worker = IngestStore(engine, "decisions", Time(), None, keep(engine, B))
+    worker = IngestStore(engine, "decisions", SetClock(TODAY), None, keep(engine, B))
     for late in (B.start + HORIZON - 1, B.start + HORIZON):
         assert own_key(engine) == own.key.hex()
         read_to(engine, late)

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 
-from monitor.store import database as db
 from monitor.store.upkeep.last_settings import LastSettings
 
 MONTH, WEEK = {"stream.horizon": "30d"}, {"stream.horizon": "7d"}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    on_server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if on_server else f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    engine = db.create_engine(url)
-    yield engine
-    engine.dispose()
 
 
 def test_a_change_is_said_before_and_at_the_start_that_makes_it(engine: sa.Engine) -> None:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from set_clock import SetClock
 
 from monitor.core.counts.cells import Route, Stratum
 from monitor.core.probes.flips import Observed
@@ -44,17 +45,9 @@ PROBES = tuple(
 )
 
 
-class Time:
-    def now(self) -> int:
-        return T0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
 @pytest.fixture
 def store(engine: sa.Engine) -> IngestStore:
-    store = IngestStore(engine, "decisions", Time())
+    store = IngestStore(engine, "decisions", SetClock(T0))
     store.register([SHARD])
     return store
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from set_clock import SetClock
 
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE
@@ -37,23 +38,12 @@ POLICY = RetentionPolicy(
 
 
 @dataclass
-class Time:
-    at: int = T0
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1e6
-
-
-@dataclass
 class Worker:
     """Holds some shards without ever claiming them again, unless it is told to."""
 
     engine: sa.Engine
     shards: tuple[Shard, ...]
-    clock: Time = field(default_factory=Time)
+    clock: SetClock = field(default_factory=lambda: SetClock(T0))
     offsets: dict[Shard, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 from pipeline import ManualClock
 
 from consumers.backpressure import PeerProgress
@@ -30,16 +26,6 @@ from monitor.store.shard_rows import (
 D0, D1, OLD, NEW = Shard("d", 0), Shard("d", 1), Shard("old", 0), Shard("new", 0)
 BEFORE, AFTER = ConfiguredTopics("d", "old"), ConfiguredTopics("d", "new")
 T0 = 500_000 * HOUR
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    on_server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if on_server else f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    engine = db.create_engine(url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from emptied import KINDS, emptied, made
 from pipeline import ManualClock
 
-from monitor.core.blindness import LABELS_MISSED, Blind
+from monitor.core.blindness import Blind
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.expected_arrivals import SLOT
 from monitor.core.quiet_times import QuietTime
@@ -401,16 +401,6 @@ def test_labels_of_another_topic_are_not_looked_at(engine: sa.Engine) -> None:
     came(engine, always(900, 48, 480))
     came(engine, {0: 1000}, topic="retired")
     assert whys(engine) == [Blind.LABELS_SILENT]
-
-
-def test_few_labels_and_young_stores_have_no_pace(engine: sa.Engine) -> None:
-    claimed(engine, D0, L0)
-    came(engine, always(900, 30, LABELS_MISSED - 10))
-    assert whys(engine) == []
-    emptied(engine)
-    claimed(engine, D0, L0)
-    came(engine, always(30 + 160, 30, 4800))
-    assert whys(engine) == []
 
 
 def test_under_clock_history_labels_are_not_awaited(engine: sa.Engine) -> None:

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter as Counted
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from set_clock import SetClock
 from stored import sum_counts
 
 from monitor.core.counts.cells import Counter, PaneCounts, Route, Stratum
@@ -57,20 +58,9 @@ SNAPSHOT = Snapshot(T0, T0, ())
 DICTIONARY = Dictionary({1: "channel=chat"}, {2: "v"}, {CELL: (1, 2, STRATUM)})
 
 
-@dataclass
-class Time:
-    at: int = 10 * DAY
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1e6
-
-
 @pytest.fixture
 def store(engine: sa.Engine) -> IngestStore:
-    store = IngestStore(engine, "decisions", Time())
+    store = IngestStore(engine, "decisions", SetClock(10 * DAY))
     store.register([D0, D1, L0, L1])
     return store
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
+from set_clock import SetClock
 
 from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
@@ -27,22 +28,11 @@ POLICY = RetentionPolicy(
 )
 
 
-@dataclass
-class Time:
-    at: int = 10 * DAY
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1e6
-
-
 class Worker:
     """Flushes dead letters; offsets and totals go on from flush to flush."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self.clock = Time()
+        self.clock = SetClock(10 * DAY)
         self.engine = engine
         self.store = IngestStore(engine, "decisions", self.clock)
         self.claims = {claim.shard: self._begun(claim) for claim in self.store.claim(SHARDS, "me")}

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from migrated import bring_to_head
+from set_clock import SetClock
 
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
@@ -44,20 +45,12 @@ D0, D1 = SHARDS[0], SHARDS[1]
 L0, L1, L2, L3 = SHARDS[4:]
 
 
-class Time:
-    def now(self) -> int:
-        return T0
-
-    def monotonic(self) -> float:
-        return T0 / 1e6
-
-
 class Worker:
     """One process: a store of its own, and the claims it holds."""
 
     def __init__(self, url: str, name: str, shards: Sequence[Shard]) -> None:
         self.engine = db.create_engine(url)
-        self.store = IngestStore(self.engine, "decisions", Time())
+        self.store = IngestStore(self.engine, "decisions", SetClock(T0))
         self.name = name
         self.claims: dict[Shard, Claim] = {}
         self.claim(shards)
@@ -133,7 +126,7 @@ def labels(ids: Sequence[int], revision: int = 1, ready: int = 1) -> LabelColumn
 def workers(postgres_url: str) -> Iterator[tuple[Worker, Worker]]:
     bring_to_head(postgres_url)
     engine = db.create_engine(postgres_url)
-    store = IngestStore(engine, "decisions", Time())
+    store = IngestStore(engine, "decisions", SetClock(T0))
     store.register(SHARDS)
     engine.dispose()
     pair = (

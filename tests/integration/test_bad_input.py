@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import lesson
-import psutil
 import pytest
 from histories import Histories
 from pipeline import DECISIONS, LABELS, Pipeline, dead_letters, messages, total
@@ -28,6 +26,8 @@ from monitor.records import Shard
 
 SECRET = "xq7secretxq7"
 NOW = lesson.START
+NUMBERS = count()
+"""Of the decisions, so that none is a copy of another."""
 
 
 def good(key: str, **more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def good(key: str, **more: Any) -> dict[str, Any]:
 
 
 def raw(**more: Any) -> bytes:
-    return json.dumps(good(f"bad-{SECRET}", **more)).encode()
+    return json.dumps(good(f"bad-{SECRET}-{next(NUMBERS)}", **more)).encode()
 
 
 def swapped(old: bytes, new: bytes, **more: Any) -> bytes:
@@ -46,7 +46,9 @@ def swapped(old: bytes, new: bytes, **more: Any) -> bytes:
 
 
 def without(name: str) -> bytes:
-    return json.dumps({k: v for k, v in good(SECRET).items() if k != name}).encode()
+    return json.dumps(
+        {k: v for k, v in good(f"{SECRET}-{next(NUMBERS)}").items() if k != name}
+    ).encode()
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ RECORDS = [
                                   raw(attributes={SECRET: "x"}), raw(decision_id="g1"),
                                   raw(decided_at="9000-01-01T00:00:00Z")]) + b"]",
         ((1, "invalid_value", "route"), (2, "wrong_type", ""), (7, "jump", "decided_at")),
-        counted=3),
+        counted=4),
 ]  # fmt: skip
 
 
@@ -239,23 +241,6 @@ RECORDS = [
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG, logger="slicewatch")  # the test brokers' clients chatter
     return caplog
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_each_record_ends_in_its_named_place(
-    record: Bad, tmp_path: Path, log: pytest.LogCaptureFixture
-) -> None:
-    with Pipeline(tmp_path, max_records=50) as pipeline:
-        around = [json.dumps(good(name)).encode() for name in ("before", "after")]
-        pipeline.broker.produce(DECISIONS, [around[0], record.make(), around[1]])
-        pipeline.worker()
-        pipeline.drain()
-        pipeline.fold()
-        found = [tuple(letter[1:]) for letter in dead_letters(pipeline.engine)]
-        assert found == [(1, *letter) for letter in record.letters]
-        assert total(pipeline.statuses(), DECISIONS, "counted") == record.counted + 2
-        pipeline.check_conservation()
-    assert_nothing_kept(tmp_path, log)
 
 
 def test_dropped_fields_are_nowhere_but_in_counts(
@@ -301,19 +286,26 @@ def assert_nothing_kept(folder: Path, log: pytest.LogCaptureFixture) -> None:
         assert word not in log.text
 
 
-def test_all_at_once_and_from_any_offset(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
-    """One batch with everything in it gives the same dead letters as one record a time."""
-    with Pipeline(tmp_path, max_records=7) as pipeline:
-        first = json.dumps(good("first")).encode()
-        pipeline.broker.produce(DECISIONS, [first, *(record.make() for record in RECORDS)])
+@pytest.mark.parametrize("at_once", [7, 5000])
+def test_each_record_ends_in_its_named_place(
+    tmp_path: Path, log: pytest.LogCaptureFixture, at_once: int
+) -> None:
+    """A good decision follows each, and counts; so it is however many are read together."""
+    sent: list[bytes | None] = [json.dumps(good("first")).encode()]
+    for number, record in enumerate(RECORDS):
+        sent += [record.make(), json.dumps(good(f"after {number}")).encode()]
+    with Pipeline(tmp_path, max_records=at_once) as pipeline:
+        pipeline.broker.produce(DECISIONS, sent)
         pipeline.worker()
         pipeline.drain()
-        expected = [
-            (DECISIONS, offset, *letter)
-            for offset, record in enumerate(RECORDS, start=1)
+        pipeline.fold()
+        assert dead_letters(pipeline.engine) == [
+            (DECISIONS, 2 * number + 1, *letter)
+            for number, record in enumerate(RECORDS)
             for letter in record.letters
         ]
-        assert dead_letters(pipeline.engine) == expected
+        counted = 1 + sum(record.counted + 1 for record in RECORDS)
+        assert total(pipeline.statuses(), DECISIONS, "counted") == counted
         pipeline.check_conservation()
     assert_nothing_kept(tmp_path, log)
 
@@ -393,42 +385,6 @@ def test_version_flood_ends_in_other(tmp_path: Path) -> None:
         pipeline.drain()
         pipeline.fold()
         assert len({cell[3] for cell in pipeline.counts() if cell[0] == "1w"}) == 65
-
-
-def _flood(events: int) -> Iterator[bytes]:
-    template = json.dumps(good("ID", unit="u")).replace('"chat"', '"VALUE"')
-    for start in range(0, events, 100):
-        rows = (template.replace("ID", f"f{i}").replace("VALUE", f"v{i}{SECRET}")
-                for i in range(start, start + 100))  # fmt: skip
-        yield f"[{','.join(rows)}]".encode()
-
-
-@pytest.mark.full
-def test_a_flood_of_unlisted_values_leaves_memory_flat(
-    tmp_path: Path, log: pytest.LogCaptureFixture
-) -> None:
-    """Every decision has a value of its own: three atoms are stored and memory does not grow."""
-    events = 300_000
-    process, resident = psutil.Process(), []
-    with Pipeline(tmp_path, max_records=50) as pipeline:
-        worker = pipeline.worker()
-        pipeline.drain()
-        for message in _flood(events):
-            pipeline.broker.produce(DECISIONS, [message])
-            if pipeline.broker.log(Shard(DECISIONS, 0)).high % 50 == 0:
-                pipeline.step(worker, 0.5)
-                pipeline.broker.log(Shard(DECISIONS, 0)).messages.clear()
-                resident.append(process.memory_info().rss)
-        for _ in range(8):
-            pipeline.step(worker, 3.0)
-        assert total(pipeline.statuses(), DECISIONS, "counted") == events
-        assert pipeline.seen.unknown["channel"] == events
-        with closing(sqlite3.connect(pipeline.path)) as connection:
-            assert connection.execute("SELECT COUNT(*) FROM atom").fetchone() == (1,)
-    half = len(resident) // 2
-    growth = max(resident[half:]) - max(resident[:half])
-    assert growth < 24 << 20, f"{growth >> 20} MB more in the second half"
-    assert_nothing_kept(tmp_path, log)
 
 
 def test_a_flood_of_bad_events_is_limited(tmp_path: Path) -> None:

@@ -15,12 +15,6 @@ from notified import Watch, weekend
 from running import Running
 from watched_site import SETTLES, WatchedSite, ready, watched_site
 
-from monitor.core.expected_arrivals import KEPT, SLOT
-from monitor.core.time import to_micros
-from monitor.records import Shard
-from monitor.store import database as db
-from monitor.store.ingest.decision_arrivals import add_arrivals
-
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 BLIND = "SlicewatchBlind"
@@ -90,46 +84,4 @@ def test_both_workers_are_killed_on_a_weekend(make: Make, postgres_url: str) -> 
     workers[0].restart()
     serve.until(lambda: ready(serve), "it sees again", SETTLES)
     eventually(lambda: bool(told(watch, "no_worker", "resolved")), "it is over")
-    assert site.status()[0] == 0
-
-
-def usual_arrivals(url: str, topic: str, until: datetime) -> None:
-    """A decision in every five minutes of the five weeks before."""
-    newest = to_micros(until) // SLOT - 1
-    engine = db.create_engine(url)
-    with db.writing(engine) as connection:
-        arrivals = dict.fromkeys(range(newest - KEPT // SLOT, newest), 1)
-        add_arrivals(connection, Shard(topic, 0), arrivals)
-    engine.dispose()
-
-
-def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> None:
-    """The workers read, and there is nothing to be read."""
-    site = make(f"sqlite:///{tmp_path}/store.db")
-    newest = datetime.now(UTC) - timedelta(hours=2)
-    usual_arrivals(site.url, site.topics[0], newest)
-    site.decide(newest)
-    worker = site.start("ingest", "worker")
-    serve = site.start("serve", "serve")
-    watch = site.watched(serve, office_days=weekend())
-    worker.until(lambda: ready(worker), "a worker reads")
-
-    serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
-    expected = "Decisions usually come at least every 5 minutes; none since "
-    serve.until(lambda: serve.get("/readyz")[1].startswith(expected), "it says what is missing")
-    said = serve.get("/readyz")[1]
-    assert "All that came was read: look at the router" in said
-    assert ready(worker), "the worker itself is well"
-    code, found = site.status()
-    assert code == 1
-    assert any(problem in said for problem in found["problems"])
-    eventually(lambda: bool(told(watch, "decisions_silent", "firing")), "somebody is woken")
-    (page,) = told(watch, "decisions_silent", "firing")[:1]
-    assert page["annotations"]["summary"] == "slicewatch cannot see the router: no decisions come"
-    assert expected in page["annotations"]["description"]
-    nobody_else_was_told(watch)
-
-    site.decide(datetime.now(UTC))
-    serve.until(lambda: ready(serve), "it sees again", SETTLES)
-    eventually(lambda: bool(told(watch, "decisions_silent", "resolved")), "it is over")
     assert site.status()[0] == 0

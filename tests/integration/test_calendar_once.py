@@ -17,7 +17,8 @@ from calendars import BEGIN, HORIZON, REVIEW, USE_CASE, CalendarStore, shown
 from guarded import Guarded, new_store, settings_for, slices_world
 from migrated import bring_to_head
 
-from monitor.core.contract import GroupBy
+from monitor.core.contract import GroupBy, Metric
+from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.time import DAY, HOUR, MINUTE, WEEK
 from monitor.evaluate.dictionary import CellDictionary
@@ -130,6 +131,39 @@ def test_files_and_a_live_feed_make_the_same_bytes(cut: str) -> None:
     at_once, pieces = published(END), published(*CUTS[cut])
     assert pieces["calendar_layout"] == at_once["calendar_layout"]
     assert pieces == at_once
+
+
+@cache
+def newest_snapshot(*looks: int) -> Snapshot:
+    """Return what is published at the last of these watermarks; no other is evaluated."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        group_bys = ("a", "b", "a+b")
+        settings = settings_for(new_store(folder), folder, world().attributes, *group_bys)
+        guarded = Guarded(world(), settings)
+        for now in looks:
+            guarded.feed(now)
+            snapshot = guarded.publish()
+        guarded.close()
+    return snapshot
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cut", CUTS)
+def test_files_and_a_live_feed_publish_the_same_snapshot(cut: str) -> None:
+    assert encode(newest_snapshot(*CUTS[cut])) == encode(newest_snapshot(END))
+
+
+@pytest.mark.full
+def test_the_snapshots_compared_show_rates_with_and_without_labels() -> None:
+    rows = [
+        row
+        for window in newest_snapshot(END).contracts[0].windows
+        for group in window.groups
+        for row in group.rows
+    ]
+    assert {row.slice for row in rows if row.rates} >= {"a=chat", "a=voice", "b=north"}
+    assert any(row.rates.keys() & {Metric.TPR, Metric.FPR} for row in rows)
 
 
 def test_a_restart_after_any_transaction_changes_nothing() -> None:

@@ -161,28 +161,16 @@ def test_one_decision_of_2099(site: Site, stamp: datetime | None) -> None:
         all_is_counted(site, service, 2 * HONEST, LABELLED)
 
 
-@pytest.mark.parametrize("stamp", [None, FAR], ids=["now", "2099"])
-def test_one_label_of_2099(site: Site, stamp: datetime | None) -> None:
-    site.send(site.honest(0, range(HONEST)))
-    site.send(site.honest(1, range(HONEST)), partition=1)
-    site.send([lesson.label("odd", FAR, True)], stamp=stamp)
-    site.send_labels()
-    with site.run() as service:
-        all_is_counted(site, service, 2 * HONEST, LABELLED)
-        assert sum(refused(service, site.labels).values()) == 1
-
-
-@pytest.mark.parametrize("kind", ["decision", "label"])
-def test_the_first_event_of_history(site: Site, kind: str) -> None:
-    odd = site.odd(FAR) if kind == "decision" else lesson.label("odd", FAR, True)
-    site.send([odd], stamp=FAR)
+def test_the_first_event_of_history(site: Site) -> None:
+    site.send([site.odd(FAR)], stamp=FAR)
+    site.send([lesson.label("odd", FAR, True)], stamp=FAR)
     for partition in (0, 1):
         site.send(site.honest(partition, range(HONEST)), partition=partition)
     site.send_labels()
-    topic = site.decisions if kind == "decision" else site.labels
     with site.run(SLICEWATCH__STREAM__CLOCK="history") as service:
         all_is_counted(site, service, 2 * HONEST, LABELLED)
-        assert sum(refused(service, topic).values()) == 1
+        for topic in (site.decisions, site.labels):
+            assert sum(refused(service, topic).values()) == 1
 
 
 def test_a_clock_that_is_an_hour_fast(site: Site) -> None:

@@ -252,34 +252,6 @@ def test_the_answer_is_lost_and_then_the_store_is_away(site: Site) -> None:
 
 
 @FAILS
-def test_whoever_dies_while_it_waits_has_stored_nothing_by_halves(site: Site, fails: str) -> None:
-    site.store.fails = fails
-    site.send(60)
-    site.until_failed()
-    site.pipeline.kill(site.worker)
-    site.worker = site.pipeline.worker()
-    site.is_exact()
-
-
-@FAILS
-def test_shards_that_wait_go_to_another_worker(site: Site, fails: str) -> None:
-    site.store.fails = fails
-    site.send(60)
-    site.until_failed()
-    other = site.pipeline.worker()
-    site.run(STEP, other)
-    for shard in (D0, D1, L0):
-        site.pipeline.broker.move("slicewatch", shard, other.source)  # type: ignore[arg-type]
-    site.store.fails = "before"
-    for _ in range(10):
-        site.run(STEP)
-        site.run(STEP, other)
-    assert site.worker.storing, "what waited is another worker's now"
-    site.store.fails = None
-    site.is_exact()
-
-
-@FAILS
 def test_one_of_the_shards_goes_to_another_worker(site: Site, fails: str) -> None:
     site.store.fails = fails
     site.send(60)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lesson
 import pytest
-from brokers import MAX_MESSAGE_BYTES, Broker
+from brokers import Broker
 from click.testing import CliRunner
 from hurried import HurriedService
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -146,25 +146,6 @@ def test_a_topic_that_vanishes_and_comes_back(
     assert caplog.text.count("shard is parked") == 1
 
 
-def test_a_wiped_broker(own_kafka: KafkaBroker, topic_name: str, tmp_path: Path) -> None:
-    """Same address, empty disk, and the topics made anew: nothing is read from 0 in silence."""
-    environment = environment_of(own_kafka, topic_name, tmp_path)
-    topic, labels = f"{topic_name}-d", f"{topic_name}-l"
-    for name in (topic, labels):
-        own_kafka.create_topic(name, 1)
-    decisions(own_kafka, topic, 0, range(3))
-    with HurriedService(SETTINGS, environment) as service:
-        service.until(lambda: counted(service, topic) == 3, "the first decisions")
-        own_kafka.wipe()
-        for name in (topic, labels):
-            own_kafka.create_topic(name, 1)
-        decisions(own_kafka, topic, 0, range(10, 15))
-        service.until(lambda: parked(service, topic) == 1, "parked")
-        assert counted(service, topic) in (None, 3)
-        resume(environment, topic, 0, 0)
-        service.until(lambda: counted(service, topic) == 3 + 5, "it goes on")
-
-
 @pytest.fixture(scope="module")
 def generous(apache: KafkaBroker) -> Iterator[KafkaBroker]:
     """A broker that takes messages no client should have to receive, and deletes at once."""
@@ -220,19 +201,6 @@ def test_a_message_too_large_to_receive_is_named(
         service.until(lambda: not service.why, "ready")
     told = [one for one in caplog.records if "too large to receive" in str(vars(one).get("why"))]
     assert [one.getMessage() for one in told] == ["consumer is stuck"]
-
-
-def test_the_largest_usual_message_just_works(
-    apache: KafkaBroker, topic_name: str, tmp_path: Path
-) -> None:
-    environment = environment_of(apache, topic_name, tmp_path)
-    topic = f"{topic_name}-d"
-    for name in (topic, f"{topic_name}-l"):
-        apache.create_topic(name, 1)
-    send_large(apache, topic, padded("0-0", MAX_MESSAGE_BYTES - 1000))
-    decisions(apache, topic, 0, range(1, 4))
-    with Running(tmp_path, ARGUMENTS, environment) as service:
-        service.until(lambda: counted(service, topic) == 4, "all of them")
 
 
 def delete_by_retention(broker: Broker, topic: str, partition: int, low: int) -> None:

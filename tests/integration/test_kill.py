@@ -6,8 +6,6 @@ store must hold what the naive oracle counts, cell by cell, and both conservatio
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,31 +22,6 @@ def site(kafka: Broker, topic_name: str, tmp_path: Path) -> Iterator[Site]:
     site = Site(kafka, topic_name, tmp_path, 2, Histories(1, 3000, hours=24))
     yield site
     site.engine.dispose()
-
-
-@pytest.mark.full
-def test_kill_and_terminate_at_random_moments(site: Site) -> None:
-    pick = random.Random()
-    fixed = {"SLICEWATCH__STREAM__INSTANCE": "only"}  # the same member: no waiting for a timeout
-    with site.run("run", **fixed) as service:
-        for turn in range(6):
-            before = site.read()
-            site.produce(0.25)
-            until(lambda before=before: site.read() > before, "progress", [service])  # type: ignore[misc]
-            time.sleep(pick.uniform(0, 0.4))
-            if turn == 3:
-                assert service.stop() == 0
-            else:
-                service.kill()
-            assert_conserved(site.statuses())
-            service.restart()
-        site.produce(1)
-        until(lambda: site.read() == site.produced, "everything read", [service])
-        until(site.exact, "exact counts", [service])
-        assert service.stop() == 0
-    assert site.exact()
-    assert_conserved(site.statuses())
-    assert sum(s.tallies.counted for s in site.statuses() if "decisions" in s.shard.topic) == 3000
 
 
 def test_one_of_two_workers_is_killed(kafka: Broker, topic_name: str, tmp_path: Path) -> None:

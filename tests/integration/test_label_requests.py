@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,8 +20,6 @@ from monitor.core.counts.cells import Route
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import ContractTable, RequestsAtFault, decode
 from monitor.core.time import TimeSpan
-from monitor.errors import StoreError
-from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
 
 pytestmark = pytest.mark.full
@@ -123,68 +120,6 @@ def test_nothing_moves_but_at_the_ends_of_days(alone: Releasing) -> None:
     assert moved == [(START + 3 * DAY,) * 2, (START + 4 * DAY,) * 2]
 
 
-@pytest.mark.parametrize("pace", [5 * HOUR, 31 * HOUR])
-def test_how_often_it_is_looked_at_changes_nothing_in_the_end(
-    pace: int, alone: Releasing, tmp_path: Path
-) -> None:
-    with site(tmp_path / "store") as one:
-        for now in [*instants(WORLD, pace, END), END]:
-            one.until(now)
-        assert one.detection() == alone.detection()
-        assert tables(one)[-1].requests_at_fault == tables(alone)[-1].requests_at_fault
-
-
-def test_a_restart_or_another_evaluator_goes_on_with_the_next_hour(
-    alone: Releasing, tmp_path: Path
-) -> None:
-    pick = random.Random(2)
-    with site(tmp_path / "store") as one:
-        other = one.fresh()
-        for now in MOMENTS:
-            one.until(now)
-            if pick.random() < 0.3:
-                one.restart()
-            if pick.random() < 0.3:
-                one.evaluator.release_lease()
-                one.evaluator, other = other, one.evaluator
-        assert one.detection() == alone.detection()
-        assert one.snapshots() == alone.snapshots()
-
-
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
-def test_a_commit_that_fails_moves_no_hour_twice(
-    written: bool, alone: Releasing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A commit whose answer is lost was written, or was not: both are found out."""
-    real, calls, failed = EvaluatorStore.commit, 0, 0
-
-    def commit(store: EvaluatorStore, epoch: int, cycle: Cycle, stored_at: int) -> None:
-        nonlocal calls, failed
-        calls += bool(cycle.detection.parts)
-        fails = bool(cycle.detection.parts) and calls % 3 == 0
-        if written or not fails:
-            real(store, epoch, cycle, stored_at)
-        if fails:
-            failed += 1
-            raise StoreError("the connection was lost")
-
-    expected = alone.detection()
-    monkeypatch.setattr(EvaluatorStore, "commit", commit)
-    with site(tmp_path / "store") as one:
-        for now in MOMENTS:
-            one.feed.until(now)
-            for _ in range(20):
-                try:
-                    assert one.evaluator.cycle()
-                    break
-                except StoreError:
-                    continue
-            else:
-                pytest.fail("it never recovered")
-        assert one.detection() == expected
-    assert failed > 10
-
-
 def test_an_old_store_is_looked_through_from_its_oldest_hour_on(
     alone: Releasing, tmp_path: Path
 ) -> None:
@@ -199,13 +134,6 @@ def test_an_old_store_is_looked_through_from_its_oldest_hour_on(
         for now in MOMENTS[20:]:
             one.until(now)
         assert one.detection() == alone.detection()
-
-
-def test_what_is_loaded_in_bulk_is_checked_too(alone: Releasing, tmp_path: Path) -> None:
-    with site(tmp_path / "store", "history") as one:
-        one.until(END)
-        assert one.detection()["detector"] == alone.detection()["detector"]
-        assert tables(one)[-1].requests_at_fault == tables(alone)[-1].requests_at_fault
 
 
 def test_excluded_hours_are_not_at_fault(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from adversary.service import settings_text
-from adversary.worlds import AUTO, DAY, HOUR, START
+from adversary.worlds import DAY, HOUR, START
 from monitoring import eventually
 from notified import chain
 from releasing import MARGIN, Releasing
@@ -26,12 +26,7 @@ BROKEN, DAYS, A_DAY = 12, 19, 8_000
 
 CALM = Labelling(fleet(0.125, 8), a_day=A_DAY, days=DAYS, seed=5)
 LOST = replace(CALM, lost=(loses(0, 1, BROKEN),))
-BACK = replace(CALM, lost=(loses(0, 1, BROKEN, BROKEN + 2),))
-SCATTERED = replace(
-    CALM, gaps={0: 0.3}, gap_from=BROKEN, lost=tuple(loses(row, 0.08, 0) for row in range(8))
-)
 UNASKED = replace(CALM, gaps={1: 0.3}, gap_from=BROKEN, skips=(loses(0, 1, BROKEN),))
-SELDOM = replace(CALM, skips=(loses(0, 0.4, 6),))
 
 
 @dataclass(frozen=True)
@@ -138,24 +133,6 @@ def test_a_real_alertmanager_tells_it_and_no_breach(lost: Played, tmp_path: Path
         assert not watched.asked('ALERTS{alertname="SlicewatchBreach"}')
 
 
-def test_labels_that_are_back_end_it(tmp_path: Path) -> None:
-    played = play(BACK, tmp_path / "store")
-    assert played.faults(BROKEN + 2)
-    assert played.faults(DAYS) == []
-    assert played.crossed == []
-
-
-def test_audits_that_get_lost_everywhere_delay_a_page_by_days_and_not_weeks(
-    tmp_path: Path,
-) -> None:
-    played = play(SCATTERED, tmp_path / "store")
-    paged = {(one.slice, one.metric): at for one, at in played.crossed}
-    assert paged[("a=s00", Metric.TPR)] <= BROKEN + 3
-    assert played.consumed >= DAYS - 4
-    assert all(one.slice == "a=s00" for one, _ in played.crossed)
-    assert played.faults(DAYS) == []
-
-
 def test_what_is_not_requested_any_more_blinds_nobody_else(tmp_path: Path) -> None:
     played = play(UNASKED, tmp_path / "store")
     (fault,) = (one for one in played.faults(BROKEN + 3) if one.slice == "a=s00")
@@ -163,10 +140,3 @@ def test_what_is_not_requested_any_more_blinds_nobody_else(tmp_path: Path) -> No
     assert {one.slice for one, _ in played.crossed} == {"a=s01"}
     assert max(played.age(day) for day in range(BROKEN, DAYS + 1)) <= 7
     assert played.row(DAYS, "a=s01").states[Metric.TPR] is State.BREACH
-
-
-def test_a_slice_that_is_audited_more_seldom_than_it_says_is_told(tmp_path: Path) -> None:
-    played = play(SELDOM, tmp_path / "store")
-    (fault,) = played.faults(DAYS)
-    assert (fault.slice, fault.route, fault.fault) == ("a=s00", AUTO, Fault.TOO_FEW)
-    assert fault.share == pytest.approx(0.6, abs=0.15)

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from html import unescape
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import lesson
 import pytest
 from click.testing import CliRunner
-from served_site import SetClock, served_site
+from served_site import served_site
+from set_clock import SetClock
 from signed_probes import signed
 
 from alerts.exposition.renderer import Renderer
@@ -146,13 +147,6 @@ def newest(folder: Path) -> Snapshot:
     engine.dispose()
     assert found is not None
     return decode(found[1])
-
-
-def test_each_pair_of_limits_is_combined_in_all_four_ways() -> None:
-    for one, other in combinations(range(len(LIMITS)), 2):
-        assert {(chosen[one], chosen[other]) for chosen in combined()} == {
-            *product((False, True), repeat=2)
-        }
 
 
 @pytest.mark.parametrize(

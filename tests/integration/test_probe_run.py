@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from brokers import Broker
 from kafka_broker import KafkaBroker
-from probing import EXAMPLES, KEY, SAID, ScriptedRouter, example_router, http
+from probing import EXAMPLES, KEY, example_router
 from secured_kafka import SecuredKafka
 
 from consumers.events import Decision
@@ -140,36 +140,6 @@ def test_probes_arrive_signed_and_in_pairs(
         assert [one.decided_at for one in there] == sorted(one.decided_at for one in there)
 
 
-def test_the_rate_is_kept(kafka: Broker, topic_name: str, router: Any, tmp_path: Path) -> None:
-    kafka.create_topic(topic_name)
-    rate = 40
-    with ProbeRun(tmp_path, kafka.bootstrap, topic_name, router.url, "--rate", str(rate)) as run:
-        assert run.ended() == 0, run.said
-    moments = sorted(at(read(record)) for record in kafka.consume(topic_name, 120))
-    # A late answer makes the gap after it short, and that one alone: the next request waits for it.
-    windows = [after - before for before, after in zip(moments, moments[10:], strict=False)]
-    assert min(windows) > 9 / rate * 1e6 - 20_000
-    assert moments[-1] - moments[0] > 118 / rate * 1e6 - 20_000
-
-
-def test_rounds_come_again_and_stop_cleanly(
-    kafka: Broker, topic_name: str, router: Any, tmp_path: Path
-) -> None:
-    kafka.create_topic(topic_name)
-    options = ("--rate", "500", "--every", "500ms")
-    with ProbeRun(tmp_path, kafka.bootstrap, topic_name, router.url, *options) as run:
-        run.until(lambda: "round 3:" in run.said)
-        router.router.set_thresholds({"conversational": 0.8})
-        run.until(lambda: "20 with different routes" in run.said)
-        run.process.send_signal(signal.SIGTERM)
-        code = run.ended()
-        rounds = [line for line in run.said.splitlines() if line.startswith("round ")]
-        assert code == int("stopped after" in rounds[-1]), run.said
-    records = kafka.consume(topic_name, 120 * (len(rounds) - 1))
-    assert len({read(record).decision_id for record in records}) == len(records)
-    assert all(len(some) % 2 == 0 for some in by_pair(records).values())
-
-
 def test_ctrl_c_ends_between_two_requests(
     kafka: Broker, topic_name: str, router: Any, tmp_path: Path
 ) -> None:
@@ -184,73 +154,6 @@ def test_ctrl_c_ends_between_two_requests(
     pairs = by_pair(kafka.consume(topic_name, sent - sent % 2))
     assert sum(map(len, pairs.values())) == sent - sent % 2
     assert {len(some) for some in pairs.values()} == {2}
-
-
-def test_what_fails_is_counted_and_not_published(
-    kafka: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    kafka.create_topic(topic_name)
-    replies = [
-        http(SAID),
-        http({}, "500 Oh"),
-        http(SAID | {"versions": {"judge": "j1"}}),
-        http(b"<html>"),
-        http(SAID | {"versions": SAID["versions"] | {"judge": "j2"}}),
-        http(SAID),
-        http({}, "429 Slow", "Retry-After: 0"),
-        http(SAID),
-    ]
-    options = ("--rate", "500", "--timeout", "20s")
-    with (
-        ScriptedRouter(*replies) as scripted,
-        ProbeRun(tmp_path, kafka.bootstrap, topic_name, scripted.url, *options) as run,
-    ):
-        assert run.ended() == 1, run.said
-        lines = run.said.splitlines()
-    assert len(lines) == 5
-    assert [line.partition(": ")[2] for line in lines[:4]] == [
-        "the router answered 500",
-        "the router did not answer by the protocol: versions: Object missing required field "
-        "`rubric`",
-        "the router did not answer in JSON",
-        "left out, because the router's versions changed between its variants",
-    ]
-    assert lines[4] == (
-        "round 1: 57 of 60 pairs answered and published; 0 with different routes; "
-        "2 incomplete (2 malformed, 1 status); 1 with mixed versions"
-    )
-    pairs = by_pair(kafka.consume(topic_name, 115))
-    assert sum(map(len, pairs.values())) == 115
-    assert len(scripted.asked) == 121
-
-
-def test_a_router_that_is_slow_is_late_and_given_up(
-    kafka: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    kafka.create_topic(topic_name)
-    options = ("--rate", "500", "--timeout", "100ms")
-    with (
-        ScriptedRouter(b"") as scripted,
-        ProbeRun(tmp_path, kafka.bootstrap, topic_name, scripted.url, *options) as run,
-    ):
-        assert run.ended() == 2
-        assert run.said.count("the router did not answer within 0.1 s") == 10
-        assert "5 incomplete (10 timeout); given up" in run.said
-
-
-def test_a_router_that_comes_back_is_probed_on(
-    kafka: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    kafka.create_topic(topic_name)
-    replies = [*[http({}, "500 Oh")] * 10, http(SAID)]
-    options = ("--rate", "500", "--every", "1s", "--times", "2")
-    with (
-        ScriptedRouter(*replies) as scripted,
-        ProbeRun(tmp_path, kafka.bootstrap, topic_name, scripted.url, *options) as run,
-    ):
-        assert run.ended() == 2  # the worst of its rounds
-        assert "round 1: 0 of 60 pairs" in run.said
-        assert "round 2: 60 of 60 pairs answered and published" in run.said
 
 
 def test_without_a_broker_or_topic_nothing_is_sent(

@@ -112,14 +112,6 @@ def test_a_gap_at_its_limit_is_none(tmp_path: Path) -> None:
         assert row(pipeline, "chat").states[Metric.SELECTION] is State.INCONCLUSIVE
 
 
-def test_without_a_limit_nothing_is_watched(tmp_path: Path) -> None:
-    text = TEXT.replace("max_selection_gap = 0.10\n", "")
-    with Pipeline(tmp_path, text=text) as pipeline:
-        play(pipeline, {"chat": 0.5, "email": 0.55}, {"chat": 0.2, "email": 0.55})
-        assert crossings(pipeline) == []
-        assert row(pipeline, "chat").states[Metric.SELECTION] is State.NO_LIMIT
-
-
 def labels(events: Iterable[bytes]) -> Iterator[bytes]:
     """The label of every decision that one was requested of, five days later."""
     for event in events:
@@ -208,17 +200,6 @@ def test_a_ratio_is_found_that_no_gap_of_ten_points_would_show(tmp_path: Path) -
         stored = pipeline.snapshot()
         assert stored is not None
         assert decode(stored).contracts[0].min_ratios == {Metric.SELECTION: 0.8}
-
-
-def test_a_ratio_at_its_limit_is_none(tmp_path: Path) -> None:
-    at_limit = {"chat": 0.40, "email": 0.50}
-    with Pipeline(tmp_path, text=RATIO) as pipeline:
-        play(pipeline, at_limit, at_limit)
-        assert crossings(pipeline) == []
-        assert row(pipeline, "chat").states[Metric.SELECTION] is State.INCONCLUSIVE
-        with pipeline.engine.connect() as connection:
-            known = connection.execute(sa.text("SELECT metric, min_ratio FROM published_limit"))
-            assert {metric: ratio for metric, ratio in known if ratio} == {"selection": 0.8}
 
 
 OWN = (

@@ -152,6 +152,32 @@ def test_a_service_says_that_decisions_are_late_and_goes_on(
     assert told(caplog, "the service is blind") == 0
 
 
+def test_a_service_says_that_the_router_is_silent(service: Service, clock: ManualClock) -> None:
+    """A decision came in every five minutes of five weeks, and none for two hours."""
+    store = IngestStore(service.engine, DECISIONS, clock)
+    claims = store.claim(SHARDS, "a worker")
+    store.beat({claim.shard: claim.epoch for claim in claims}, storing=True, waiting={})
+    last = (clock.now() - 2 * HOUR) // SLOT
+    with database.writing(service.engine) as connection:
+        arrivals = dict.fromkeys(range(last - KEPT // SLOT, last), 1)
+        add_arrivals(connection, SHARDS[0], arrivals)
+    turn(service, clock)
+    is_ready, why = ready(service)
+    assert not is_ready
+    assert why.startswith("Decisions usually come at least every 5 minutes; none since ")
+    assert "All that came was read: look at the router" in why
+    assert value(service, "blind", reason="no_worker", expected="") == 0
+    series = service.metrics.registry.collect()
+    blind = {
+        sample.labels["reason"]: sample.labels["expected"]
+        for family in series
+        for sample in family.samples
+        if sample.name == "slicewatch_blind" and sample.value == 1
+    }
+    assert [*blind] == ["decisions_silent"]
+    assert blind["decisions_silent"] in why
+
+
 def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualClock) -> None:
     turn(service, clock)
     assert ready(service) == (True, "ok")

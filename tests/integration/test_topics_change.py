@@ -78,6 +78,7 @@ def lag(service: Running, topic: str, partition: int) -> float | None:
     return service.value("slicewatch_consumer_lag_messages", **where)
 
 
+@pytest.mark.parametrize("site", ["librdkafka"], indirect=True)
 def test_labels_come_from_another_topic(site: Site) -> None:
     """The old topic stays 20 days behind: awaited, it would hold the decisions back for ever."""
     decisions, old, new = f"{site.name}-d", f"{site.name}-l", f"{site.name}-labels-2"
@@ -118,6 +119,7 @@ def test_labels_come_from_another_topic(site: Site) -> None:
     assert f"topic {new} is not in the settings any more" in said
 
 
+@pytest.mark.parametrize("site", ["librdkafka"], indirect=True)
 def test_a_worker_whose_topic_was_retired_ends(site: Site) -> None:
     site.broker.create_topic(f"{site.name}-labels-2", 1)
     with site.run() as service:

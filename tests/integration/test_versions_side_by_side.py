@@ -16,7 +16,8 @@ import pytest
 from browser import WIDTHS, browser, page, picture, violations
 from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline
 from playwright.sync_api import Browser
-from served_site import ServedSite, SetClock, served_site
+from served_site import ServedSite, served_site
+from set_clock import SetClock
 
 from monitor import composition
 from monitor.core.contract import Metric, State, Verdict

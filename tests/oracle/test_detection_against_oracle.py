@@ -12,7 +12,6 @@ from typing import Any
 import detection_oracle as oracle
 import numpy as np
 import numpy.typing as npt
-import pytest
 from answered import answered
 from betting import level_alternatives
 from example_counts import examples
@@ -414,8 +413,6 @@ def test_levels(world: tuple[Forecast, SliceCohort, Layout], metric: Metric, lim
 LAYOUT = Layout((0, 1), np.array([1.0, 0.25]), 1)
 """Reviewed ones are all labelled, one in four of the others."""
 
-GUESSED = {"right": (0.875, 0.425), "wrong": (0.225, 0.925)}
-
 
 def forecast_of(guess: tuple[float, float], slices: int = 2) -> Forecast:
     """Everybody's forecast: P(ready) of auto-served and of reviewed decisions."""
@@ -429,55 +426,6 @@ def forecast_of(guess: tuple[float, float], slices: int = 2) -> Forecast:
 def strata_of(guess: tuple[float, float], metric: Metric) -> list[oracle.Stratum]:
     f, r = guess if metric is Metric.TPR else (1 - guess[0], 1 - guess[1])
     return [oracle.Stratum(True, f, 0.25), oracle.Stratum(False, r, 1.0)]
-
-
-def arm_cells(rate: float, guess: tuple[float, float], metric: Metric) -> oracle.Cells:
-    """One decision of an arm with this TPR (or FPR), whatever is guessed."""
-    shares = oracle.cell_shares(rate, 0.6, 0.2)
-    hits = [shares[True][1], shares[False][1]]
-    return oracle.truth(strata_of(guess, metric), [shares[True][0], shares[False][0]], hits)
-
-
-def slice_counts(cohort: oracle.Cohort, metric: Metric, slices: int = 2) -> SliceCohort:
-    """The same decisions in every slice."""
-    cells = np.zeros((3, slices, 2, 2, 1), np.int64)
-    for stratum, counted in cohort:
-        at = (slice(None), 0, 1, 0) if stratum.auto else (slice(None), 1, 0, 0)
-        ready = counted.hits if metric is Metric.TPR else counted.labelled - counted.hits
-        for row, value in enumerate((counted.decisions, counted.labelled, ready)):
-            cells[row][at] += value
-    decisions, labelled, ready_ones = cells
-    return answered(decisions, labelled, ready_ones, np.zeros((slices, 3), np.int64))
-
-
-def outcome_counts(
-    outcomes: Outcomes, cells: oracle.Cells, decisions: int, metric: Metric
-) -> tuple[Floats, Floats]:
-    """All that can happen to a few decisions: chances, and counts of shape (n, J)."""
-    chances, counts = [], []
-    for chance, cohort in oracle.possible_cohorts(cells, decisions):
-        chances.append(float(chance))
-        counts.append(outcomes.bin_counts(slice_counts(cohort, metric), LAYOUT)[0])
-    return np.array(chances), np.array(counts)
-
-
-@pytest.mark.parametrize("guess", GUESSED.values(), ids=GUESSED)
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.8, 0.97])
-def test_a_level_expects_one_at_its_limit(
-    guess: tuple[float, float], metric: Metric, rate: float
-) -> None:
-    outcomes = Outcomes.from_forecast(forecast_of(guess))
-    chances, counts = outcome_counts(outcomes, arm_cells(rate, guess, metric), 4, metric)
-    for inside, expected in ((0.0, 1.0), (0.02, None)):
-        limit = rate - inside if metric is Metric.TPR else rate + inside
-        plan = LevelBets(metric, limit).plan(outcomes)
-        log_e = np.array([plan.log_e(np.stack([row, row]))[0] for row in counts])
-        found = chances @ np.exp(log_e)
-        if expected is None:
-            assert np.all(found < 1)
-        else:
-            close(found, np.ones(6))
 
 
 # --- Gaps -----------------------------------------------------------------------------------------
@@ -570,29 +518,6 @@ def assert_safe(
             assert rung.lam_below <= 0.95 * most * (1 + 1e-9)
 
 
-AT_THE_LIMIT = [(0.12, 0.02), (0.55, 0.45), (0.9, 0.8), (0.98, 0.9), (0.5, 0.7)]
-
-
-@pytest.mark.parametrize("guess", GUESSED.values(), ids=GUESSED)
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
-@pytest.mark.parametrize("truth", AT_THE_LIMIT)
-def test_a_gap_expects_at_most_one(
-    guess: tuple[float, float], metric: Metric, truth: tuple[float, float]
-) -> None:
-    outcomes = Outcomes.from_forecast(forecast_of(guess))
-    plan = GapBets(metric, 0.1).plan(outcomes, reference=1)
-    arms = [outcome_counts(outcomes, arm_cells(rate, guess, metric), 3, metric) for rate in truth]
-    chances = np.outer(arms[0][0], arms[1][0]).ravel()
-    first = np.repeat(arms[0][1], len(arms[1][1]), axis=0)
-    second = np.tile(arms[1][1], (len(arms[0][1]), 1))
-    nobody = np.zeros(len(chances), np.int64)
-    slice_is_higher, slice_is_lower = (1, 0) if metric is Metric.TPR else (0, 1)
-    of_slice = plan.log_e(nobody, first, second)[slice_is_higher]
-    of_reference = plan.log_e(nobody, second, first)[slice_is_lower]
-    assert np.all(chances @ np.exp(of_slice) <= 1 + 1e-12)
-    assert np.all(chances @ np.exp(of_reference) <= 1 + 1e-12)
-
-
 def test_the_stakes_of_a_gap_grow_almost_as_fast_as_can_be() -> None:
     """Evidence is that of the slowest level: against the best stakes for the same alternative.
 
@@ -618,11 +543,6 @@ def test_the_stakes_of_a_gap_grow_almost_as_fast_as_can_be() -> None:
             for rung in rungs
         ]
         assert slowest(cells_a, cells_b, rungs) >= 0.93 * slowest(cells_a, cells_b, best) > 0
-
-
-def optimal(cells: oracle.Cells, level: oracle.Number, lam: oracle.Number, side: int) -> float:
-    """The growth-optimal stake about a level that is bet about."""
-    return oracle.growth_optimal_lam(cells, float(level), side) * (lam > 0)
 
 
 def slowest(a: oracle.Cells, b: oracle.Cells, rungs: Sequence[oracle.Rung]) -> float:

@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy as sa
 from migrated import bring_to_head
 from published_lesson import T0, hidden, lesson
-from served_site import ServedSite, SetClock, publish, served_site
+from served_site import ServedSite, publish, served_site
+from set_clock import SetClock
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation, Stage

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -109,14 +108,6 @@ class StillClock:
 
     def monotonic(self) -> float:
         return 0.0
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """The body of one scrape, and the simulated instant of it."""
-
-    at: int
-    body: str
 
 
 class Feed:

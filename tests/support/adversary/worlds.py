@@ -107,40 +107,6 @@ class World:
         return (*((name,) for name in names), *pairs)
 
 
-def random_shape(seed: int, days: float = 3) -> Shape:
-    """Small or large, fully or hardly labelled, quick or slow."""
-    rng = np.random.default_rng([seed, 1])
-    values = tuple(int(n) for n in rng.integers(2, 7, size=rng.choice([1, 2, 2, 3])))
-    if len(values) == 3 and np.prod(values) > 60:
-        values = (*sorted(values)[:2], 2)
-    return Shape(
-        values=values,
-        days=days,
-        busy=float(rng.choice([20, 60, 200])),
-        audit=int(rng.choice([0, 0, 1, 3])),
-        delay=float(rng.choice([0.3, 2, 12])),
-        strays=float(rng.choice([0, 0.5, 3])),
-        late=float(rng.choice([0, 0.01])),
-        skew=float(rng.choice([0.3, 1, 2])),
-    )
-
-
-def small_shape(seed: int) -> Shape:
-    """Two days of few slices: quickly attacked."""
-    rng = np.random.default_rng([seed, 3])
-    shapes = [(2,), (4,), (2, 2), (2, 3), (3, 3)]
-    return Shape(
-        values=shapes[int(rng.integers(len(shapes)))],
-        days=2,
-        busy=float(rng.choice([40, 120])),
-        audit=int(rng.choice([0, 0, 1])),
-        delay=float(rng.choice([0.3, 2])),
-        strays=float(rng.choice([0, 3])),
-        late=float(rng.choice([0, 0.01])),
-        skew=float(rng.choice([0.3, 1])),
-    )
-
-
 def make_world(seed: int, shape: Shape) -> World:
     """The world of a seed."""
     rng = np.random.default_rng([seed, 2])

@@ -23,7 +23,7 @@ from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
-from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
+from consumers.event_time import ClockPolicy
 from consumers.events import (
     MAX_EVENTS_PER_MESSAGE,
     MAX_NESTED_BYTES,
@@ -345,25 +345,6 @@ def check_dictionary(coder: Coder) -> None:
     assert not coder.dictionary.cells
 
 
-def check_clock(events: Sequence[tuple[int, int]]) -> None:
-    """Early and late as whole numbers without an end would have it, whatever the timestamps."""
-    clock = ShardClock(ClockPolicy(live=True, horizon=30 * DAY, max_early=5 * MINUTE))
-    ts, stamps = (np.array(column, np.int64) for column in zip(*events, strict=True))
-    found = clock.admit(ts, stamps, NOW)[0].tolist()
-    newest: int | None = None
-    for (at, stamp), reason in zip(events, found, strict=True):
-        if at < FIRST_DAY:
-            assert reason == TOO_OLD, (at, stamp)
-        elif stamp >= 0 and at > stamp * 1000 + 5 * MINUTE:
-            assert reason == TOO_EARLY, (at, stamp)
-        elif at > NOW + DAY:
-            assert reason == FUTURE, (at, stamp)
-        else:
-            newest = max(min(at, NOW), min(at, NOW) if newest is None else newest)
-            assert reason == (TOO_OLD if at < newest - 30 * DAY else None), (at, stamp)
-    assert clock.newest is None or clock.newest <= NOW
-
-
 # The whole pipeline
 
 
@@ -434,11 +415,4 @@ SHARD = st.one_of(
         for t in BATCH
     )
 )  # fmt: skip
-_MOMENTS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)  # years 1 to 9999
-CLOCK = st.tuples(
-    st.lists(
-        st.tuples(_MOMENTS | st.integers(0, 40 * DAY), TIMESTAMPS | st.integers(0, 2**63 - 1)),
-        min_size=1,
-    )
-)
 PIPELINE = st.tuples(batches(DECISIONS), batches(LABELS))

@@ -41,7 +41,6 @@ class Property:
 PROPERTIES = {
     "codec": Property(fuzz_codec.CODEC, fuzz_codec.check_codec, 200),
     "shard": Property(fuzz_codec.SHARD, fuzz_codec.check_shard, 200),
-    "clock": Property(fuzz_codec.CLOCK, fuzz_codec.check_clock, 200),
     "pipeline": Property(fuzz_codec.PIPELINE, fuzz_codec.check_pipeline, 20),
     "settings": Property(fuzz_settings.SETTINGS, fuzz_settings.check_settings, 150),
 }

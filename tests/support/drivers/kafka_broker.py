@@ -152,13 +152,6 @@ class KafkaBroker(Broker):
         self.disconnect()
         self.start()
 
-    def wipe(self) -> None:
-        """Stop, lose everything, and start on the same port: a broker with an empty disk."""
-        self.stop()
-        shutil.rmtree(self._home / "data")
-        self._format()
-        self.start()
-
     def close(self) -> None:
         self.stop()
         shutil.rmtree(self._home, ignore_errors=True)

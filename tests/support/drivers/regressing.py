@@ -33,7 +33,6 @@ RARE, FREQUENT = 1, 35
 """Tablets an hour: fewer than k a day, and many more."""
 K = 40
 READY, SERVED_READY, SERVED_UNREADY = 0.60, 0.90, 0.15
-LABELLED_AFTER = timedelta(minutes=20)
 
 SETTINGS = f"""
 [stream]

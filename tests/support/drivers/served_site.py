@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from served import Switches, fetch, small_exporter
+from set_clock import SetClock
 
 from alerts.http import HttpConfig, PortViews, Servers
 from monitor.core.publish.snapshot import Snapshot
@@ -23,19 +24,6 @@ TOPICS = ("decisions", "labels")
 FACTS = SiteFacts("1.2.3")
 OPEN = HttpConfig(port=0, responders=("anonymous",))
 """On this machine's own address, where whoever reads may act."""
-
-
-class SetClock:
-    """Wall clock as a test sets it."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-    def now(self) -> int:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at / 1e6
 
 
 def publish(

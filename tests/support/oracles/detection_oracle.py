@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from monitor.core.contract import Metric
@@ -81,20 +80,6 @@ def largest_lam(strata: Iterable[Stratum], boundary: Number, side: int) -> Numbe
     """The bet that loses everything in the worst possible outcome; 0 where nothing can be lost."""
     worst = max(-side * s.z(o, boundary) for s in strata for o in s.outcomes)
     return 1 / worst if worst > 0 else 0
-
-
-def level_lams(strata: Sequence[Stratum], boundary: float, side: int) -> list[float]:
-    return [part * float(largest_lam(strata, boundary, side)) for part in FRACTIONS]
-
-
-def level_e(cohort: Cohort, boundary: Number, lam: Number, side: int) -> Number:
-    """The product over decisions of 1 + side * lam * z."""
-    e: Number = 1
-    for stratum, counted in cohort:
-        for outcome, count in counted.by_outcome().items():
-            for _ in range(count):
-                e = e * (1 + side * lam * stratum.z(outcome, boundary))
-    return e
 
 
 def level_log_e(cohort: Cohort, boundary: Number, lam: Number, side: int) -> float:
@@ -176,15 +161,6 @@ def gap_log_es(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> list[float]:
 def gap_log_e(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> float:
     """Evidence that a exceeds b by more than the limit: that of the least convinced rung."""
     return min(gap_log_es(a, b, rungs))
-
-
-def gap_e(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> Number:
-    """The same without logarithms."""
-    return min(
-        level_e(a, rung.above, rung.lam_above, ABOVE)
-        * level_e(b, rung.below, rung.lam_below, BELOW)
-        for rung in rungs
-    )
 
 
 def covered(rungs: Sequence[Rung], a: float, b: float) -> bool:
@@ -275,19 +251,6 @@ def growth_optimal_lam(cells: Cells, boundary: float, side: int) -> float:
     return float(found.x)
 
 
-def optimal_rungs(
-    grid: Sequence[float], limit: float, cells_a: Cells, cells_b: Cells, step: float
-) -> list[Rung]:
-    """Rungs of a grid of levels: b between a level and the next, a at most the limit above."""
-    rungs = []
-    for level in grid:
-        above = min(1.0, level + step + limit)
-        lam_above = growth_optimal_lam(cells_a, above, ABOVE) if above < 1 else 0.0
-        lam_below = growth_optimal_lam(cells_b, level, BELOW) if level > 0 else 0.0
-        rungs.append(Rung(above, lam_above, level, lam_below))
-    return rungs
-
-
 # --- Two samples without sampling: the projection -----------------------------------------------
 
 
@@ -308,19 +271,6 @@ def projection(a1: float, b1: float, n_a: float, n_b: float, limit: float) -> tu
 
     b0 = float(brentq(slope, b1, a1 - limit, xtol=1e-15, rtol=1e-14))
     return b0 + limit, b0
-
-
-def nearest_by_divergence(
-    a1: float, b1: float, n_a: float, n_b: float, limit: float
-) -> tuple[float, float]:
-    """The same point, as what minimises n_a KL(a1 | a) + n_b KL(b1 | b) on the boundary."""
-    found = minimize_scalar(
-        lambda b: n_a * divergence(a1, b + limit) + n_b * divergence(b1, b),
-        bounds=(b1, a1 - limit),
-        method="bounded",
-        options={"xatol": 1e-12},
-    )
-    return float(found.x) + limit, float(found.x)
 
 
 def divergence(p: float, q: float) -> float:
@@ -399,34 +349,6 @@ class Mixture:
             if mass * weight > 0
         ]
         return log_sum_exp(terms)
-
-
-@dataclass
-class RunningMixture:
-    """The same by recursion, for long simulations."""
-
-    weights: Sequence[float]
-    pending: float = 0.0
-    log_r: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.reset()
-
-    def advance(self, clock: float) -> None:
-        self.pending += clock
-
-    def bet(self, log_es: Sequence[float], cluster_size: float = 1.0) -> None:
-        for m, (weight, log_e) in enumerate(zip(self.weights, log_es, strict=True)):
-            started = log_sum_exp([self.log_r[m], safe_log(self.pending * weight)])
-            self.log_r[m] = started + log_e / cluster_size
-        self.pending = 0.0
-
-    def reset(self) -> None:
-        self.pending, self.log_r = 0.0, [-math.inf] * len(self.weights)
-
-    @property
-    def statistic(self) -> float:
-        return log_sum_exp(self.log_r)
 
 
 def log_sum_exp(terms: Sequence[float]) -> float:
@@ -569,17 +491,6 @@ def expected_e(cells: Cells, decisions: int, e: Callable[[Cohort], Number]) -> N
     )
 
 
-def expected_gap_e(
-    a: tuple[Cells, int], b: tuple[Cells, int], e: Callable[[Cohort, Cohort], Number]
-) -> Number:
-    """E[e] over both arms."""
-    total: Number = Fraction(0)
-    for chance_a, cohort_a in possible_cohorts(*a):
-        for chance_b, cohort_b in possible_cohorts(*b):
-            total += chance_a * chance_b * e(cohort_a, cohort_b)
-    return total
-
-
 def possible_cohorts(cells: Cells, decisions: int) -> Iterator[tuple[Number, Cohort]]:
     """All counts that so many decisions can have, each with its multinomial probability."""
     strata = list(dict.fromkeys(stratum for _, stratum, _ in cells))
@@ -611,63 +522,8 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def expected_pair_e(
-    a: tuple[float, int], b: tuple[float, int], e: Callable[[Pair], float]
-) -> float:
-    """E[e] for two binomial arms, each a rate and a number of trials."""
-    total = 0.0
-    for k_a in range(a[1] + 1):
-        for k_b in range(b[1] + 1):
-            chance = binomial(k_a, a[1], a[0]) * binomial(k_b, b[1], b[0])
-            total += chance * e(Pair(a[1], k_a, b[1], k_b))
-    return total
-
-
 def binomial(hits: int, trials: int, rate: float) -> float:
     return math.comb(trials, hits) * rate**hits * (1 - rate) ** (trials - hits)
 
 
 # --- Simulation at the boundary -----------------------------------------------------------------
-
-
-def draw_cohort(cells: Cells, decisions: int, rng: np.random.Generator) -> Cohort:
-    seen = {stratum: Counted(0, 0, 0) for _, stratum, _ in cells}
-    counts = rng.multinomial(decisions, [float(p) for p, _, _ in cells])
-    for (_, stratum, outcome), count in zip(cells, counts, strict=True):
-        seen[stratum] = add(seen[stratum], outcome, int(count))
-    return list(seen.items())
-
-
-def simulated_pages(
-    days: int,
-    runs: int,
-    log_es_of: Callable[[int, np.random.Generator], Sequence[float]],
-    mixture: Sequence[float],
-    seed: int,
-) -> int:
-    """Pages of one stream that has the whole budget, over many runs of so many days.
-
-    Args:
-        days: of one run; one cohort a day.
-        runs: repetitions.
-        log_es_of: log e-values of a day, drawn at the boundary of the null.
-        mixture: weights of the alternatives.
-        seed: of everything drawn.
-    """
-    rng = np.random.default_rng(seed)
-    found = 0
-    for _ in range(runs):
-        stream = RunningMixture(mixture)
-        for day in range(days):
-            stream.advance(1.0)
-            stream.bet(log_es_of(day, rng))
-            if pages(stream.statistic, 1.0):
-                found += 1
-                stream.reset()
-    return found
-
-
-def most_pages(days: int, runs: int, budget_days: float = 90.0, sigmas: float = 3.0) -> float:
-    """What pages at the bound would hardly exceed: their mean and the Poisson spread."""
-    mean = runs * days / budget_days
-    return mean + sigmas * math.sqrt(mean)

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from adversary.service import Feed, StillClock
 from adversary.worlds import AUTO, BLOCKED, OTHER, REVIEW, START, Ints, Shape, World
 from migrated import bring_to_head
 
 from monitor import composition
-from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, SECOND
-from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
+from monitor.demo.world import AUDIT_RATE
 from monitor.settings import Settings, load
 from monitor.store.evaluator.records import RecordStore
 
@@ -163,59 +160,6 @@ def _flow(atom: int, per_day: float, days: int, seed: int) -> Ints:
     delay = (rng.exponential(4, n) * HOUR).astype(np.int64)
     ready = rng.random(n) < np.where(route == AUTO, READY[AUTO], READY[REVIEW])
     return np.stack([at, np.full(n, atom), route, band, asked, delay, ready]).astype(np.int64)
-
-
-def demo_world(days: int, seed: int) -> World:
-    """The demo's router and reviewers; the one label in a hundred that decides nothing is absent.
-
-    It begins with the demo's own week, moved to that of all worlds here: both are Mondays.
-    """
-    synthetic = Synthetic(seed)
-    begins = synthetic.now
-    steps = [synthetic.step() for _ in iter(lambda: synthetic.now < begins + days * DAY, False)]
-    made: list[Decisions] = [step.decisions for step in steps]
-    columns = [np.concatenate([getattr(d, n) for d in made]) for n in ("number", "at", "route")]
-    order = np.argsort(columns[0])
-    at, route = columns[1][order] - begins + START, columns[2][order]
-    values, score, asked = (
-        np.concatenate([getattr(d, name) for d in made])[order]
-        for name in ("values", "score", "requested")
-    )
-    atoms, atom = np.unique(values, axis=0, return_inverse=True)
-    listed = {name: tuple(shares) for name, shares in ATTRIBUTES.items()}
-    names = tuple(tuple(v[i] for v, i in zip(listed.values(), row, strict=True)) for row in atoms)
-    band = np.searchsorted((0.70, 0.90), score, side="right")
-    labels = _decided(reduce(Labels.joined, (step.labels for step in steps)))
-    given = replace(labels, said_at=labels.said_at - begins + START)
-    return world_of(listed, names, days, (at, atom.ravel(), route, band, asked), given)
-
-
-def _decided(labels: Labels) -> Given:
-    """The labels that say ready or not; a correction adds what it changes."""
-    kept = labels.take(labels.ready != UNDECIDABLE)
-    ready = np.where(kept.correction, 2 * kept.ready - 1, kept.ready)
-    first = (~kept.correction).astype(np.int64)
-    return Given(kept.number, kept.labelled_at, first, ready.astype(np.int64))
-
-
-def census_world(frame: pd.DataFrame, days: int) -> World:
-    """The last days of the census example, moved to the weeks of all worlds here."""
-    ends = int(-(-frame["decided"].max() // DAY) * DAY)
-    rows = frame[frame["decided"] >= ends - days * DAY].sort_values("decided", ignore_index=True)
-    at = rows["decided"].to_numpy() - (ends - days * DAY) + START
-    names = rows[["rac1p", "sex"]].to_numpy(str)
-    atoms, atom = np.unique(names, axis=0, return_inverse=True)
-    listed = {"rac1p": tuple(map(str, range(1, 10))), "sex": ("1", "2")}
-    band = np.searchsorted((0.25, 0.50, 0.75, 0.90), rows["score"], side="right")
-    route = np.where(rows["auto"], AUTO, REVIEW)
-    asked = rows["requested"].to_numpy()
-    says = np.flatnonzero(asked)
-    said_at = at[says] + (rows["labelled"] - rows["decided"]).to_numpy()[says]
-    order = np.argsort(said_at, kind="stable")
-    ready = rows["ready"].to_numpy()[says][order].astype(np.int64)
-    labels = Given(says[order], said_at[order], np.ones(len(says), np.int64), ready)
-    cells = (at, atom.ravel(), route, band, asked)
-    return world_of(listed, tuple(map(tuple, atoms.tolist())), days, cells, labels)
 
 
 def world_of(

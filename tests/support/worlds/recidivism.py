@@ -7,9 +7,6 @@ exercise on public counts: what comes out says nothing about the score.
 
 from __future__ import annotations
 
-import numpy as np
-from adversary.worlds import AUTO, DAY, HOUR, MINUTE, REVIEW, START, Ints, Shape, World
-
 PEOPLE = 7_214
 COUNTS = {
     ("African-American", "Female"): (241, 74, 164, 173),
@@ -26,44 +23,3 @@ COUNTS = {
     ("Other", "Male"): (162, 80, 30, 38),
 }
 """Low score and ready, low and not ready, high and ready, high and not ready."""
-
-
-def recidivism_week(seed: int = 0) -> World:
-    """All of them spread evenly over a week in any order, each labelled within twenty hours."""
-    rng = np.random.default_rng(seed)
-    cells = [
-        (atom, route, ready)
-        for atom, counts in enumerate(COUNTS.values())
-        for (route, ready), n in zip(
-            ((AUTO, 1), (AUTO, 0), (REVIEW, 1), (REVIEW, 0)), counts, strict=True
-        )
-        for _ in range(n)
-    ]
-    atom, route, ready = rng.permutation(np.array(cells, np.int64)).T
-    n = len(cells)
-    at = START + (2 * np.arange(n) + 1) * (7 * DAY) // (2 * n)
-    said_at = at + MINUTE + rng.integers(0, 20 * HOUR, n)
-    order = np.argsort(said_at, kind="stable")
-    none: Ints = np.zeros(n, np.int64)
-    values = {
-        "race": tuple(dict.fromkeys(race for race, _ in COUNTS)),
-        "sex": ("Female", "Male"),
-    }
-    return World(
-        seed,
-        Shape(days=7),
-        values,
-        tuple(COUNTS),
-        at,
-        at,
-        atom,
-        route,
-        np.where(route == AUTO, 2, 0),
-        none,
-        none + 1,
-        none,
-        order,
-        said_at[order],
-        none + 1,
-        ready[order],
-    )

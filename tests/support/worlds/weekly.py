@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from adversary.service import settings_text
+from adversary.service import StillClock, settings_text
 from adversary.worlds import DAY, START, Shape, World, make_world
 from releasing import Releasing
 
@@ -41,17 +41,9 @@ class WeeklyStore:
         made = Releasing(self.world, folder, self.text)
         made.engine.dispose()
         (folder / "store.db").write_bytes((self.folder / "store.db").read_bytes())
-        made.engine = composition.open_store(made.settings, _Clock())
+        made.engine = composition.open_store(made.settings, StillClock())
         made.evaluator = made.fresh()
         return made
-
-
-class _Clock:
-    def now(self) -> int:
-        return START
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 @cache

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from declaring import DECLARING
 
-from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import Alert, alerts
 
 ROOT = Path(__file__).parents[3]
@@ -36,14 +34,3 @@ def test_the_tables_have_every_alert_and_every_condition_in_the_order_of_the_rul
         (case.key, f"../runbooks/{case.name}.md", f"`{case.name}`", case.severity, case.for_)
         for case in conditions
     ]
-
-
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\((?!http)([^)#]+)\)", TEXT))))
-def test_every_linked_file_exists(path: str) -> None:
-    assert (MANUAL.parent / path).exists()
-
-
-def test_every_metric_is_in_the_catalogue() -> None:
-    named = set(re.findall(r"`(slicewatch_[a-z_]+)`", TEXT))
-    assert named
-    assert named <= {family.name for family in CATALOGUE}

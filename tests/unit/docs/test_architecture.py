@@ -83,9 +83,3 @@ def test_every_target_of_make_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):.*##", makefile, re.M))
     assert set(re.findall(r"`?make ([a-z-]+)", CONTRIBUTING)) <= targets
     assert targets >= {"help", "demo", "test", "lint"}
-
-
-def test_links_lead_somewhere() -> None:
-    for text, folder in ((CONTRIBUTING, ROOT), (SECURITY, ROOT), (PAGE, ROOT / "deploy" / "docs")):
-        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
-            assert (folder / link).exists(), link

@@ -83,27 +83,3 @@ def test_no_text_of_the_program_claims_it() -> None:
                 looked += 1
                 assert not CLAIM.search(" ".join(text.split())), (path.name, text)
     assert looked > 10_000
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "The router is fair.",
-        "Rates were not biased this week",
-        "an unbiased system",
-        "GDPR-compliant routing",
-        "certified by slicewatch",
-        "The report guarantees fairness",
-        "it complies with the AI Act",
-        "free of bias",
-    ],
-)
-def test_the_search_finds_claims(claim: str) -> None:
-    assert CLAIM.search(claim)
-
-
-@pytest.mark.parametrize(
-    "text", ["a fairness monitor", "the bias of a sample", "a certificate of the broker", "fairly"]
-)
-def test_the_search_finds_nothing_else(text: str) -> None:
-    assert not CLAIM.search(text)

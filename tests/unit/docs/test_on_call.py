@@ -13,8 +13,10 @@ from pipeline import Pipeline
 
 from alerts.rules import alerts
 from monitor.cli import cli
+from monitor.commands.incident import command as incident
 from monitor.core.contract import Metric, Severity
-from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
+from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import (
     ComponentChange,
@@ -81,3 +83,20 @@ def test_the_alert_is_one_of_ours() -> None:
     named = set(re.findall(r"\bSlicewatch\w+", PAGE))
     assert named <= {alert.name for alert in alerts(Settings())}
     assert "SlicewatchBreach" in named
+
+
+SECTION = PAGE.partition("\n## Outcomes\n")[2].partition("\n## ")[0]
+
+
+def test_every_command_has_an_example() -> None:
+    for name, command in incident.commands.items():
+        assert f"Example: slicewatch incident {name}" in (command.help or "")
+
+
+def test_every_outcome_has_a_row() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", SECTION, re.MULTILINE)
+    assert sorted(rows) == sorted(Outcome)
+
+
+def test_the_limits_are_those_of_the_command() -> None:
+    assert f"Name ({LONGEST_NAME} characters) and note ({LONGEST_NOTE})" in SECTION

@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -47,41 +45,3 @@ def test_a_result_says_when_and_of_which_commit(path: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{12}\+?", found["commit"])
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", found["date"])
     assert "cores of" in found["machine"]
-
-
-@pytest.mark.parametrize(
-    ("ratio", "waited", "said"),
-    [
-        (0.5, 0.1, []),
-        (0.41, 0.1, []),
-        (0.39, 0.1, ["librdkafka, both: 0.390 of the bare client's rate; the docs say 0.500"]),
-        (0.39, 99.0, []),  # others had the cores: that is no witness
-    ],
-)
-def test_the_gate_fails_where_the_docs_say_more(
-    monkeypatch: pytest.MonkeyPatch, ratio: float, waited: float, said: list[str]
-) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
-    import bench_run
-    from measured import Usage
-    from run_rows import Row, Table
-
-    def slicewatch(client: str, load: SimpleNamespace) -> Row:
-        cpu = 1.0 + 1.0 / ratio
-        return Row("slicewatch", client, load.name, 1_000, Usage(cpu, 1.0, 9.0, 9.0), 1.0, waited)
-
-    load, tried = SimpleNamespace(name="both"), []
-
-    def another(client: str, load: SimpleNamespace) -> Row:
-        tried.append(client)
-        return slicewatch(client, load)
-
-    row = {"reader": "slicewatch", "client": "librdkafka", "load": "both", "ratio_running": 0.5}
-    monkeypatch.setattr(bench_run, "kept", lambda name: {"rows": [row]})
-    silent: Any = SimpleNamespace(add=lambda *_: None)
-    table = Table(silent)
-    table.add(Row("raw", "librdkafka", "both", 1_000, Usage(1.0, 0.0, 1.0, 9.0)))
-    table.add(slicewatch("librdkafka", load))
-    bench: Any = SimpleNamespace(loads={"both": load}, slicewatch=another)
-    assert bench_run.check(bench, table) == said
-    assert len(tried) == (0 if ratio > 0.4 else 2), "what is slow is measured again"

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 import monitor
-from alerts.exposition.catalogue import CATALOGUE
-from monitor.cli import cli
-from monitor.commands.db import command as db
 from monitor.composition import DEAD_LETTERS_KEPT
 from monitor.core.tables.bands import Coarseness, Detail, edges, row_rule
 from monitor.core.time import DAY
@@ -79,35 +76,6 @@ def test_the_settings_named_are_settings() -> None:
         assert name in defaults(SECTIONS[section]), f"{section}.{name}"
     assert of_attribute <= words & {*defaults(AttributeSettings)}
     assert {"k", "owner"} <= words & {*defaults(UseCase)}
-
-
-def test_metrics_exist() -> None:
-    named = set(re.findall(r"`(slicewatch_[a-z_]+)`", PAGE)) - {"slicewatch_reporter"}
-    assert named <= {family.name for family in CATALOGUE}
-
-
-def test_the_commands_exist() -> None:
-    named = re.findall(r"`slicewatch (\w+)(?: ([a-z-]+))?[^`]*`", PAGE)
-
-    assert named
-    for group, name in named:
-        assert group in cli.list_commands(None)  # type: ignore[arg-type]
-        assert group != "db" or name in db.commands
-    for target in re.findall(r"`make ([\w-]+)`", PAGE):
-        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
-
-
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)]+)\)", PAGE))))
-def test_every_link_leads_somewhere(link: str) -> None:
-    name, _, heading = link.partition("#")
-    text = (ROOT / "deploy" / "docs" / name).read_text() if name else PAGE
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-
-    assert not heading or heading in {anchor(one) for one in headings}
-
-
-def anchor(heading: str) -> str:
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def test_files_named_exist() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import consumers
@@ -12,7 +11,6 @@ from alerts.exposition.catalogue import CATALOGUE
 from consumers import reconcile, worker_health
 from consumers.sources.kafka_source import FIXED
 from monitor import watchdog
-from monitor.commands.db import command as db
 from monitor.shard_status import ConsumerState
 
 ROOT = Path(__file__).parents[3]
@@ -54,16 +52,6 @@ def test_log_lines_are_those_of_the_program() -> None:
         for told in re.findall(r"`([^`]+)`", row[2]):
             for part in re.split(r"\.\.\.|decisions/0|stuck$|:", told):
                 assert part.strip() in program, part
-
-
-def test_commands_exist_with_their_options() -> None:
-    shown = re.findall(r"slicewatch (db [^`\n]+)", SECTION)
-    assert len(shown) == 3
-    for line in shown:
-        name, *words = shlex.split(line)[1:]
-        found = db.commands[name]
-        options = {text for one in found.params for text in one.opts}
-        assert {word for word in words if word.startswith("--")} <= options
 
 
 def test_times_and_sizes_are_those_of_the_program() -> None:

@@ -23,12 +23,10 @@ from monitor.cli import cli
 from monitor.settings.build import secrets_of
 from monitor.settings.sections import Settings
 
-pytestmark = pytest.mark.full
-
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "deploy" / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *(ROOT / "deploy" / "runbooks").glob("*.md")])
-PAGES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 OTHERS = {"slicewatch_deploy", "slicewatch_service", "slicewatch_reader", "slicewatch_restored"}
 OTHERS |= {"slicewatch_migrator", "slicewatch_writer", "slicewatch_reporter"}
@@ -53,6 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_nothing_on_the_site_comes_from_elsewhere(site: Path) -> None:
     loaded = r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"?(https?:|//)"
     pages = [*site.rglob("*.html")]
@@ -109,6 +108,28 @@ def check_command(words: list[str], where: str) -> None:
     for name in names:
         if name.startswith("--"):
             assert name.partition("=")[0] in options, where
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\((?!http)([^)\s]+)\)", TEXTS[page]):
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, link
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_target_of_make_exists(page: str) -> None:
+    targets = re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"`make ([a-z-]+)", TEXTS[page])) <= {*targets}
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -196,6 +217,7 @@ def followed(page: str, folder: Path) -> list[str]:
     return said
 
 
+@pytest.mark.full
 def test_the_start_can_be_followed(tmp_path: Path) -> None:
     replayed, checked, traffic, events = followed("deploy/docs/index.md", clone(tmp_path))
     assert replayed.strip().splitlines()[-1].startswith("ten-pairs v1: fail. Of 4 checks 1 fail")
@@ -208,6 +230,7 @@ def test_the_start_can_be_followed(tmp_path: Path) -> None:
 COOKBOOK = sorted((ROOT / "deploy" / "examples" / "cookbook").glob("*.toml"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("recipe", COOKBOOK, ids=lambda recipe: recipe.stem)
 def test_a_recipe_is_accepted(recipe: Path, tmp_path: Path) -> None:
     shutil.copy(recipe, tmp_path)

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from migrated import bring_to_head
 from published_lesson import BOTH, T0, lesson
 from served import connect, fetch
-from served_site import OPEN, ServedSite, SetClock, publish, served_site
+from served_site import OPEN, ServedSite, publish, served_site
+from set_clock import SetClock
 
 from alerts.http import HttpConfig, Timeouts
 from monitor.core.contract import Metric, Severity

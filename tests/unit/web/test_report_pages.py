@@ -8,17 +8,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import jsonschema
 import msgspec
 import pytest
 import sqlalchemy as sa
 from browser import WIDTHS, browser, page, violations
-from migrated import bring_to_head
 from published_lesson import BOTH, full, hidden, lesson
 from served import fetch
-from served_site import OPEN, TOPICS, ServedSite, SetClock, served_site
+from served_site import OPEN, TOPICS, ServedSite, served_site
+from set_clock import SetClock
 
 from monitor.core.contract import Metric, Severity
 from monitor.core.publish.act_input import ActInput
@@ -64,15 +63,6 @@ def store_all(engine: sa.Engine, *revisions: Revision) -> None:
     epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     store.commit(epoch, Cycle(weeks=revisions), NOW)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    made = database.create_engine(url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

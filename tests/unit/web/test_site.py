@@ -9,15 +9,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 from published_lesson import BOTH, T0, full, hidden, lesson
-from served_site import ServedSite, SetClock, publish, served_site
+from served_site import ServedSite, publish, served_site
+from set_clock import SetClock
 
 from alerts.rules import alerts, runbooks
 from monitor.core.contract import Metric, State
@@ -26,7 +25,6 @@ from monitor.core.publish.snapshot import GroupTable, LimitKind, SliceRow, Snaps
 from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.records import Shard
 from monitor.settings import Settings
-from monitor.store import database
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import ownership
 from monitor.web import Limitation, SiteFacts
@@ -44,15 +42,6 @@ ANSWERED = (
     *("/api/v1/snapshot", f"/api/v1/slice{SLICE}", f"/api/v1/slice{HIDDEN}"),
     *(f"/api/v1/history{SLICE}", "/api/v1/incidents"),
 )
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    made = database.create_engine(url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

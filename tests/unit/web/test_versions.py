@@ -7,21 +7,19 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 from published_lesson import T0, full, hidden, lesson
-from served_site import ServedSite, SetClock, publish, served_site
+from served_site import ServedSite, publish, served_site
+from set_clock import SetClock
 
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, State
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.publish.side_by_side import VersionGroup, version_groups
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR
-from monitor.store import database
 from monitor.web import SiteFacts
 
 STABLE = ShownRate(0.83, 0.80, 0.86, 540)
@@ -52,15 +50,6 @@ def released(*rows: SliceRow, group_by: str = "release", at: int = T0) -> Snapsh
     (group,) = window.groups
     named = replace(window, groups=(replace(group, group_by=group_by),))
     return replace(made, contracts=(replace(table, windows=(named,)),))
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    made = database.create_engine(url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

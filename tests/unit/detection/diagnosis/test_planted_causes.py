@@ -6,19 +6,11 @@ of 20 seeds at most one may be; the worlds are the same in every run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
-from itertools import islice
 
 import pytest
 from cause_play import STAGES, Judgement, judge, play, play_known_onset
-from cause_worlds import HOURS, CauseWorld, Planted, planted_world
-
-from monitor.core.contract import COMPLEMENT
-from monitor.core.counts.cells import Counts
-from monitor.core.counts.rollup import roll_up
-from monitor.core.rates.estimates import estimate
-from monitor.core.rates.gaps import gap, references
+from cause_worlds import Planted, planted_world
 
 pytestmark = pytest.mark.full
 
@@ -53,29 +45,3 @@ def test_pages_of_the_shipped_tests_are_explained(kind: Planted) -> None:
 
 def test_two_causes_are_both_named_once_both_have_crossed() -> None:
     assert sum(one.both is True for one in judged(Planted.TWO)) >= 5
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("kind", list(Planted))
-def test_the_worlds_hold_their_contract_until_the_fault_and_break_it_then(
-    kind: Planted, seed: int
-) -> None:
-    """By so many decisions that chance is nothing."""
-    world = replace(planted_world(kind, seed), daily=1e8)
-    drawn = list(islice(world.cohorts(HOURS), world.onset // HOURS + 2))
-    before, after = gaps_in(world, drawn[0]), gaps_in(world, drawn[-1])
-    assert max(map(abs, before.values())) < 0.10
-    moved = [after[text] - before[text] for text in world.planted]
-    assert min(moved) > 0.14 if len(moved) > 1 else 0.19
-    assert max(moved) < 0.28
-
-
-def gaps_in(world: CauseWorld, counts: Counts) -> dict[str, float]:
-    """Every slice against its complement."""
-    found: dict[str, float] = {}
-    for group in world.contract.group_bys:
-        rolled = roll_up(counts, world.index, group.attributes)
-        sides = (rolled, references(rolled, COMPLEMENT))
-        mine, rest = (estimate(side, world.coding, world.metric) for side in sides)
-        found |= dict(zip(rolled.slices, gap(mine, rest).value.tolist(), strict=True))
-    return found

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.detection.pages.budget import (
-    RESERVE,
     Budget,
     class_share,
     crossed,
@@ -47,43 +46,6 @@ streams = st.builds(
     st.just(StreamKind.GAP),
     st.integers(1, 4),
 ) | st.builds(stream, st.integers(0, 30), st.sampled_from(LEVELS), st.just(StreamKind.LEVEL))
-declarations = st.lists(st.lists(streams, max_size=25), max_size=8)
-
-
-@UNHURRIED
-@given(declarations)
-def test_weights_sum_to_at_most_one_whatever_is_declared_and_when(
-    sequence: list[list[Stream]],
-) -> None:
-    budget = Budget()
-    for declared in sequence:
-        before = dict(budget.weights)
-        budget = budget.declare(declared)
-        assert before.items() <= budget.weights.items()
-        assert budget.declare(declared) == budget
-        assert (budget.weights_of(declared) > 0).all()
-        assert math.fsum(budget.weights.values()) <= 1
-
-
-@UNHURRIED
-@given(declarations)
-def test_what_is_left_for_later_is_never_less_than_promised(sequence: list[list[Stream]]) -> None:
-    """After d later declarations at least RESERVE / (d + 1): the next stream counts as well."""
-    budget = Budget()
-    for declared in sequence:
-        budget = budget.declare(declared)
-        left = 1 - math.fsum(budget.weights.values())
-        assert left >= RESERVE / (budget.additions + 1) - 1e-12
-
-
-@UNHURRIED
-@given(declarations)
-def test_the_first_declaration_leaves_the_reserve_and_nothing_else(
-    sequence: list[list[Stream]],
-) -> None:
-    first = next((declared for declared in sequence if declared), [stream(0)])
-    weights = Budget().declare(first).weights
-    assert math.fsum(weights.values()) == pytest.approx(1 - RESERVE)
 
 
 def test_shares_of_the_classes() -> None:
@@ -103,13 +65,6 @@ def test_classes_together_are_the_whole_budget() -> None:
     assert math.fsum(parts) == pytest.approx(1)
 
 
-def test_levels_of_both_rates_share_one_class() -> None:
-    declared = [stream(0, metric, StreamKind.LEVEL) for metric in LEVELS]
-    assert Budget().declare([*gaps(0), *declared]).weights_of(declared) == pytest.approx(
-        [0.8 / 6] * 2
-    )
-
-
 def test_shares_of_classes_that_nobody_declares_go_to_the_others_in_proportion() -> None:
     """A contract that limits the gaps of TPR and FPR, by one attribute and by two."""
     declared = [gaps(0, metric=m, depth=d)[0] for m in (Metric.TPR, Metric.FPR) for d in (1, 2)]
@@ -119,32 +74,12 @@ def test_shares_of_classes_that_nobody_declares_go_to_the_others_in_proportion()
     )
 
 
-def test_streams_of_a_class_share_equally() -> None:
-    first = [*gaps(0, 1, 2, 3), *gaps(0, metric=Metric.FPR)]
-    budget = Budget().declare(first)
-    assert budget.weights_of(first) == pytest.approx([0.8 * 2 / 3 / 4] * 4 + [0.8 / 3])
-
-
-def test_many_streams_of_one_depth_take_nothing_from_another() -> None:
-    deep = [*gaps(0, depth=3), *gaps(0, 1, 2, depth=4)]
-    declared = [*gaps(0, 1), *gaps(*range(8), depth=2), *deep]
-    found = Budget().declare(declared).weights_of(declared)
-    each = [0.70 / 2] * 2 + [0.25 / 8] * 8 + [0.05 / 4] * 4
-    assert found == pytest.approx([(1 - RESERVE) * part for part in each])
-
-
 def test_later_declarations_spend_a_half_a_sixth_and_so_on_of_the_reserve() -> None:
     budget = Budget().declare(gaps(0, 1))
     for numbers in ((2,), (0, 3, 4), (5,)):
         budget = budget.declare(gaps(*numbers))
     assert budget.weights_of(gaps(2, 3, 4, 5)) == pytest.approx([1 / 10, 1 / 60, 1 / 60, 1 / 60])
     assert budget.weights_of(gaps(0, 1)) == pytest.approx([0.4, 0.4])
-
-
-def test_later_streams_share_by_class_too() -> None:
-    budget = Budget().declare(gaps(0))
-    later = [*gaps(1, 2, depth=2), *gaps(0, metric=Metric.FPR, depth=2)]
-    assert budget.declare(later).weights_of(later) == pytest.approx([1 / 30] * 3)
 
 
 def test_a_later_stream_gets_no_more_than_the_heaviest_before_and_the_rest_is_kept() -> None:
@@ -186,10 +121,6 @@ def test_withdrawn_streams_keep_their_weight() -> None:
         budget.weights_of(gaps(0, 1)).tolist()
         == Budget().declare(gaps(0, 1)).weights_of(gaps(0, 1)).tolist()
     )
-
-
-def test_declaring_a_stream_twice_at_once_is_declaring_it() -> None:
-    assert Budget().declare(gaps(0, 1, 0)) == Budget().declare(gaps(0, 1))
 
 
 def test_metrics_without_a_share_are_refused() -> None:

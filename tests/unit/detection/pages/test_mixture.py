@@ -86,67 +86,12 @@ def test_expected_r_is_the_clock_at_the_boundary() -> None:
     assert expected_r([3, 2, 4], 0.90, SIX) < 9 < expected_r([3, 2, 4], 0.70, SIX)
 
 
-def test_time_without_a_bet_is_mass_of_the_next_one() -> None:
-    waited, at_once = SrMixture.empty(1, 6), SrMixture.empty(1, 6)
-    for hours in (0.25, 0.75):
-        waited.add_clock(hours)
-    at_once.add_clock(1.0)
-    for mixture in (waited, at_once):
-        mixture.bet(np.array([0]), level_log_e(5, 2), SIXTHS)
-    assert waited.statistic() == at_once.statistic()
-    assert waited.pending.tolist() == [0]
-
-
-def test_only_the_streams_that_bet_are_moved() -> None:
-    mixture = SrMixture.empty(3, 6)
-    mixture.add_clock(2)
-    mixture.bet(np.array([False, True, False]), level_log_e([5], [1]), SIXTHS)
-    assert mixture.pending.tolist() == [2, 0, 2]
-    assert np.isneginf(mixture.statistic()).tolist() == [True, False, True]
-    alone = SrMixture.empty(1, 6)
-    alone.add_clock(2)
-    alone.bet(np.array([0]), level_log_e([5], [1]), SIXTHS)
-    assert mixture.statistic()[1] == alone.statistic()[0]
-
-
-def test_streams_are_independent_rows_in_any_order() -> None:
-    n, k = np.array([9, 4, 7]), np.array([3, 4, 0])
-    together, shuffled = SrMixture.empty(3, 6), SrMixture.empty(3, 6)
-    order = np.array([2, 0, 1])
-    for _ in range(3):
-        together.add_clock(1)
-        shuffled.add_clock(1)
-        together.bet(np.arange(3), level_log_e(n, k), SIXTHS)
-        shuffled.bet(order, level_log_e(n[order], k[order]), SIXTHS)
-    assert together.statistic().tolist() == shuffled.statistic().tolist()
-
-
 def test_weights_may_differ_from_stream_to_stream() -> None:
     """A weight of 0 leaves an alternative without evidence."""
     mixture = SrMixture.empty(2, 2)
     mixture.add_clock(1)
     mixture.bet(np.arange(2), np.zeros((2, 2)), [[0.5, 0.5], [0.25, 0.0]])
     assert np.exp(mixture.log_r).tolist() == [[0.5, 0.5], [0.25, 0.0]]
-
-
-def test_a_lost_bet_ends_an_alternative_until_time_goes_on() -> None:
-    mixture = SrMixture.empty(1, 1)
-    mixture.add_clock(1)
-    mixture.bet(np.array([0]), np.array([[-np.inf]]), [1.0])
-    assert mixture.statistic().tolist() == [-np.inf]
-    mixture.add_clock(1)
-    mixture.bet(np.array([0]), np.array([[2.0]]), [1.0])
-    assert mixture.statistic().tolist() == [2.0]
-
-
-def test_cluster_size_divides_the_log_e_values() -> None:
-    """Copies of one decision, as many as the cluster size, count as the one that they are."""
-    clustered, plain = SrMixture.empty(1, 6), SrMixture.empty(1, 6)
-    clustered.add_clock(1)
-    plain.add_clock(1)
-    clustered.bet(np.array([0]), level_log_e(8 * 20, 5 * 20), SIXTHS, cluster_size=20)
-    plain.bet(np.array([0]), level_log_e(8, 5), SIXTHS)
-    assert clustered.statistic() == pytest.approx(plain.statistic())
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -176,14 +121,6 @@ def moved() -> SrMixture:
     return mixture
 
 
-def test_reset_forgets_evidence_and_clock() -> None:
-    mixture = moved()
-    before = mixture.statistic()
-    mixture.reset(np.array([0]))
-    assert mixture.statistic().tolist() == [-np.inf, before[1], -np.inf]
-    assert mixture.pending.tolist() == [0, 0.5, 1.5]
-
-
 def test_rows_follow_their_keys() -> None:
     mixture = moved()
     aligned = mixture.aligned(["a", "b", "c"], ["new", "b", "a"])
@@ -199,15 +136,6 @@ def test_aligning_to_nothing_or_to_strangers() -> None:
     strangers = moved().aligned(["a", "b", "c"], ["d"])
     assert strangers.statistic().tolist() == [-np.inf]
     assert SrMixture.empty(0, 6).aligned([], ["a"]).pending.tolist() == [0]
-
-
-def test_state_continues_bit_for_bit() -> None:
-    mixture = moved()
-    again = SrMixture.from_arrays(mixture.to_arrays())
-    for each in (mixture, again):
-        each.bet(np.arange(3), level_log_e([7, 8, 9], [1, 2, 3]), SIXTHS)
-    assert again.log_r.tolist() == mixture.log_r.tolist()
-    assert again.pending.tolist() == mixture.pending.tolist()
 
 
 def test_stored_arrays_are_copies_and_must_fit() -> None:

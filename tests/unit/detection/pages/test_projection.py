@@ -290,25 +290,6 @@ def test_a_violation_gains_what_theory_says() -> None:
     assert gap_log_e(counts, level, 0.1)[0].argmax() == 2
 
 
-def test_pairs_are_independent_rows() -> None:
-    """Many pairs at once give what each gives alone, also with a limit of its own."""
-    rng = np.random.default_rng(0)
-    n_a, n_b = rng.integers(0, 30, (2, 50))
-    counts = pairs(n_a, rng.binomial(n_a, 0.8), n_b, rng.binomial(n_b, 0.6))
-    level, limit = rng.uniform(size=50), rng.uniform(0, 0.4, 50)
-    together = gap_log_e(counts, level, limit)
-    for i in range(50):
-        alone = pairs(*(x[i : i + 1] for x in (counts.n_a, counts.k_a, counts.n_b, counts.k_b)))
-        assert gap_log_e(alone, level[i : i + 1], limit[i]).tolist() == [together[i].tolist()]
-
-
-@pytest.mark.parametrize("counts", [(0, 0, 0, 0), (5, 5, 0, 0), (0, 0, 5, 0)])
-def test_an_empty_arm_says_nothing(counts: tuple[int, int, int, int]) -> None:
-    block = pairs(*counts)
-    assert gap_log_e(block, np.array([0.5]), 0.1).tolist() == [[0.0] * 5]
-    assert block.comparable.tolist() == [False]
-
-
 def test_no_violation_fits_a_limit_near_one() -> None:
     assert gap_log_e(pairs(9, 9, 9, 0), np.array([0.5]), 0.99).tolist() == [[0.0] * 5]
 
@@ -317,19 +298,6 @@ def test_no_violation_fits_a_limit_near_one() -> None:
 def test_extreme_levels_stay_finite(level: float) -> None:
     counts = pairs(np.array([3, 3, 10**6]), np.array([0, 3, 10**6]), 10**6, 500)
     assert np.isfinite(gap_log_e(counts, np.full(3, level), 0.1)).all()
-
-
-def test_level_learns_and_forgets() -> None:
-    level = PairLevel.start(2, 0.85)
-    assert level.rate.tolist() == [0.85, 0.85]
-    new = np.array([600, 0])
-    learned = level.learned(pairs(new, new, np.array([400, 0]), 0))
-    assert learned.trials.tolist() == [10 + 1000, 20]
-    assert learned.hits.tolist() == [8.5 + 600, 17]
-    steady = learned
-    for _ in range(100):
-        steady = steady.learned(pairs(500, 100, 500, 300))
-    assert steady.rate == pytest.approx([0.4, 0.4])
 
 
 def test_both_directions_of_a_pair() -> None:
@@ -351,20 +319,6 @@ COHORT = SliceCohort(
 )
 
 
-@pytest.mark.parametrize(
-    ("metric", "n", "k"),
-    [
-        (Metric.TPR, [0 + 1 + 2 + 3, 4 + 5 + 6 + 7], [0 + 1, 4 + 5]),
-        (Metric.FPR, [40, 40], [20, 20]),
-        (Metric.BLOCKED, [10, 8], [2, 0]),
-        (Metric.SELECTION, [10, 8], [5, 4]),
-    ],
-)
-def test_trials_of_a_metric(metric: Metric, n: list[int], k: list[int]) -> None:
-    found = trials(COHORT, metric)
-    assert [x.tolist() for x in found] == [n, k]
-
-
 def test_other_metrics_have_no_trials() -> None:
     with pytest.raises(ValueError, match="ready has no two-sample test"):
         trials(COHORT, Metric.READY)
@@ -382,37 +336,6 @@ def p_value(draws: npt.NDArray[np.int64], n: int, keep: float) -> float:
     edges = [0, *range(tail_low, tail_high + 1)]
     found = stats.chisquare(np.add.reduceat(seen, edges), np.add.reduceat(expected, edges))
     return float(found.pvalue)
-
-
-@pytest.mark.parametrize(
-    ("n", "keep"),
-    [(1, 0.05), (7, 0.5**0.5), (20, 0.5), pytest.param(400, 0.05, marks=pytest.mark.full)],
-)
-def test_thinned_counts_are_binomial(n: int, keep: float) -> None:
-    """Over cells, over hours (consecutive numbers), and over both outcomes."""
-    size = 40_000 if n < 100 else 4_000
-    shares = np.full(size, keep)
-    over_cells = thin(482_000, CELLS[:size], 1, np.full(size, n), shares)
-    one = slice(0, 1)
-    over_hours = np.concatenate(
-        [thin(hour, CELLS[one], 0, np.full(1, n), shares[one]) for hour in range(4_000)]
-    )
-    other = thin(482_000, CELLS[:size], 0, np.full(size, n), shares)
-    assert p_value(over_cells, n, keep) > 1e-3
-    assert p_value(over_hours, n, keep) > 1e-3
-    assert abs(stats.pearsonr(over_cells, other).statistic) < 4 / math.sqrt(size)
-
-
-def test_thinning_is_a_pure_function_of_its_cell() -> None:
-    """The same draw alone, among others, in another order, and when it is made in parts."""
-    counts, keep = np.arange(300) % 40, np.linspace(0.05, 0.99, 300)
-    whole = thin(7, CELLS[:300], 1, counts, keep)
-    back = thin(7, CELLS[:300][::-1], 1, counts[::-1], keep[::-1])
-    assert back[::-1].tolist() == whole.tolist()
-    alone = [thin(7, CELLS[i : i + 1], 1, counts[i : i + 1], keep[i : i + 1]) for i in range(300)]
-    assert np.concatenate(alone).tolist() == whole.tolist()
-    assert thin(8, CELLS[:300], 1, counts, keep).tolist() != whole.tolist()
-    assert thin(7, CELLS[:300], 0, counts, keep).tolist() != whole.tolist()
 
 
 def test_thinning_in_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

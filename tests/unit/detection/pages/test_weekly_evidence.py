@@ -60,31 +60,6 @@ def test_a_violation_is_evidence() -> None:
     assert weekly([50] * 7, [np.array([30])] * 7).item() > 10
 
 
-def test_a_week_starts_empty_on_monday() -> None:
-    """What was bet and the clock that ran before tell nothing afterwards."""
-    bets = WeekBets.begin(MONDAY - 30, 2, 6)
-    enter(bets, MONDAY - 30, MONDAY)
-    bets.mixture.bet(np.array([0]), level_log_e(50, np.array([20])), SIXTHS)
-    (finished,) = enter(bets, MONDAY, MONDAY + 1)
-    assert finished[0] > 3
-    assert np.isneginf(finished[1])
-    assert np.isneginf(bets.mixture.statistic()).all()
-    assert bets.mixture.pending.tolist() == [1 / WEEK] * 2
-
-
-def test_each_week_is_finished_once() -> None:
-    bets = WeekBets.begin(MONDAY, 1, 6)
-    assert len(enter(bets, MONDAY, MONDAY + 3 * WEEK + 1)) == 3
-    assert bets.enter(MONDAY + 3 * WEEK + 1) is None
-
-
-def test_skipped_cohorts_add_no_mass() -> None:
-    bets = WeekBets.begin(MONDAY, 1, 6)
-    enter(bets, MONDAY + 100, MONDAY + 110)
-    assert bets.mixture.pending == pytest.approx([10 / WEEK])
-    assert bets.enter(MONDAY + 5 * WEEK) is not None
-
-
 def test_an_earlier_week_is_refused() -> None:
     bets = WeekBets.begin(MONDAY, 1, 6)
     with pytest.raises(ValueError, match="earlier week"):
@@ -115,22 +90,6 @@ def test_ebh_with_no_evidence_and_with_no_streams() -> None:
     assert ebh(np.full(3, -np.inf), np.log(np.full(3, 1 / 3))).tolist() == [False] * 3
     assert ebh(np.empty(0), np.empty(0)).tolist() == []
     assert ebh(np.array([-np.inf, 9.0]), np.log([0.5, 0.5])).tolist() == [False, True]
-
-
-def test_ebh_against_the_definition() -> None:
-    """The largest set in which every member has e_j >= 1 / (alpha w_j size)."""
-    rng = np.random.default_rng(1)
-    for _ in range(300):
-        log_e, weights = rng.normal(2.5, 2, 8), rng.dirichlet(np.ones(8))
-        found = ebh(log_e, np.log(weights), 0.1)
-        sizes = [
-            size
-            for size in range(1, 9)
-            if np.sum(np.exp(log_e) * weights >= 1 / (0.1 * size)) >= size
-        ]
-        assert found.sum() == max(sizes, default=0)
-        if found.any():
-            assert (log_e + np.log(weights))[found].min() >= -math.log(0.1 * found.sum()) - 1e-12
 
 
 def false_share(lists: npt.NDArray[np.bool_], null: npt.NDArray[np.bool_]) -> tuple[float, float]:

@@ -123,17 +123,6 @@ def test_an_end_is_looked_for_once_a_day_in_the_days_before(
     assert all(end - first == RESOLVE_SPAN // HOUR for first, end in one.asked)
 
 
-@pytest.mark.parametrize("pace", [pytest.param(5, marks=pytest.mark.full), 31])
-def test_pace_and_restarts_change_neither_states_nor_days_of_looking(
-    pace: int, lived: tuple[Kept, list[DetectionChange]]
-) -> None:
-    one = kept()
-    for hours in [*range(pace, 11 * 24, pace), LAST * 24]:
-        one.run(hours)
-    assert one.state == lived[0].state
-    assert one.asked == lived[0].asked
-
-
 def test_a_step_is_of_one_day(lived: tuple[Kept, list[DetectionChange]]) -> None:
     days = [{cohort.hour // 24 for cohort in change.cohorts} for change in lived[1]]
     assert [len(day) for day in days] == [1] * LAST

@@ -1,9 +1,11 @@
-"""The librdkafka source on a real Apache Kafka: failures, zombies, transactions, error lines."""
+"""Both Kafka clients on a real Apache Kafka: failures, zombies, transactions, error lines."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -34,21 +36,28 @@ pytestmark = pytest.mark.full
 
 SECONDS = 60.0
 SESSION = 3.0
-Opener = Callable[..., RdkafkaSource]
+Opener = Callable[..., RecordSource]
+SOURCES: dict[str, Any] = {"kafka-python": KafkaSource, "librdkafka": RdkafkaSource}
+KAFKA_PYTHON = pytest.mark.parametrize("client", ["kafka-python"])
+LIBRDKAFKA = pytest.mark.parametrize("client", ["librdkafka"])
+
+
+@pytest.fixture(params=SOURCES)
+def client(request: pytest.FixtureRequest) -> str:
+    """Return the Kafka client of a test; a test replaces it by its parameter."""
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
-def opened(topic_name: str) -> Iterator[Opener]:
+def opened(topic_name: str, client: str) -> Iterator[Opener]:
     """Open sources of one group that are closed at the end."""
-    sources: list[RdkafkaSource] = []
+    sources: list[RecordSource] = []
 
-    def open_one(
-        broker: KafkaBroker,
-        *topics: str,
-        instance: str | None = None,
-        session: float = SESSION,
-    ) -> RdkafkaSource:
-        source = RdkafkaSource(
+    def open_source(
+        broker: KafkaBroker, *topics: str, instance: str | None = None, session: float = SESSION
+    ) -> RecordSource:
+        source: RecordSource = SOURCES[client](
             KafkaConnection((broker.bootstrap,)),
             topics,
             topic_name,
@@ -58,7 +67,7 @@ def opened(topic_name: str) -> Iterator[Opener]:
         sources.append(source)
         return source
 
-    yield open_one
+    yield open_source
     for source in sources:
         source.close()
 
@@ -145,7 +154,10 @@ def gone(broker: KafkaBroker, fate: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("fate", ["killed", "stopped"])
+@pytest.mark.parametrize(
+    ("client", "fate"),
+    [("kafka-python", "killed"), ("librdkafka", "killed"), ("librdkafka", "stopped")],
+)
 def test_closes_within_seconds_when_the_broker_is_gone(
     own_kafka: KafkaBroker, opened: Opener, topic_name: str, fate: str
 ) -> None:
@@ -223,7 +235,9 @@ def test_a_message_of_10_mb_and_a_tombstone_arrive(
     apache.produce(topic_name, [b"before", large, None, b"after"], key=b"k", partition=0)
     source = opened(apache, topic_name)
     begin(source, 0)
-    assert values_of(read(source, 4)) == [b"before", large, None, b"after"]
+    polls = read(source, 4)
+    assert offsets_of(polls) == [0, 1, 2, 3]
+    assert values_of(polls) == [b"before", large, None, b"after"]
 
 
 def test_resolves_where_a_shard_begins(
@@ -319,6 +333,7 @@ def committed(broker: KafkaBroker, name: str) -> int | None:
     return None if found is None else int(found.offset)
 
 
+@LIBRDKAFKA
 def test_an_old_high_water_is_not_taken_for_the_end(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
@@ -368,6 +383,7 @@ def tell(process: subprocess.Popen[str], what: str) -> bool:
     return bool(int(process.stdout.readline()))
 
 
+@LIBRDKAFKA
 def test_a_zombie_cannot_prove_that_the_shards_are_its_own(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
@@ -387,15 +403,16 @@ def test_a_zombie_cannot_prove_that_the_shards_are_its_own(
         assert said[1] == ""  # nor does the client write to standard error by itself
 
 
+@LIBRDKAFKA
 def test_a_named_member_that_is_back_in_time_moves_nothing(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
     apache.create_topic(topic_name, 2)
     patient = partial(opened, apache, topic_name, session=SECONDS)
     stays, goes = (patient(instance=name) for name in ("stays", "goes"))
-    owned: dict[RdkafkaSource, set[Shard]] = {stays: set(), goes: set()}
+    owned: dict[RecordSource, set[Shard]] = {stays: set(), goes: set()}
 
-    def follow(*sources: RdkafkaSource) -> list[Shard]:
+    def follow(*sources: RecordSource) -> list[Shard]:
         moved = []
         for source in sources:
             polled = source.poll(0.1)
@@ -420,6 +437,7 @@ def test_a_named_member_that_is_back_in_time_moves_nothing(
     assert moved == []
 
 
+@LIBRDKAFKA
 def test_a_second_process_under_one_name_ends_the_first(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
@@ -459,6 +477,7 @@ class Following(threading.Thread):
         self.source.close()
 
 
+@LIBRDKAFKA
 def test_the_two_clients_share_a_group(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
@@ -487,6 +506,7 @@ def test_the_two_clients_share_a_group(
             one.end()
 
 
+@LIBRDKAFKA
 def test_nothing_behind_an_unreadable_batch_is_delivered(
     apache: KafkaBroker, opened: Opener, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -504,9 +524,9 @@ def test_nothing_behind_an_unreadable_batch_is_delivered(
         source.poll(0.1)
 
 
-def test_an_unknown_topic_is_one_line_that_names_it(apache: KafkaBroker) -> None:
+def test_an_unknown_topic_is_one_line_that_names_it(apache: KafkaBroker, client: str) -> None:
     with pytest.raises(SourceError) as raised:
-        RdkafkaSource(KafkaConnection((apache.bootstrap,)), ["no-such-topic"], "group")
+        SOURCES[client](KafkaConnection((apache.bootstrap,)), ["no-such-topic"], "group")
     said = str(raised.value)
     assert said.startswith(f"topic no-such-topic does not exist at {apache.bootstrap}: check ")
     assert "\n" not in said
@@ -554,3 +574,116 @@ def test_without_its_package_the_setting_is_refused_in_one_line(
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(SettingsError, match=r"^stream.client: .*slicewatch\[librdkafka\]"):
         kafka_source(settings)
+
+
+# kafka-python alone
+
+
+@KAFKA_PYTHON
+def test_a_join_that_outlasts_a_short_poll_is_finished(
+    kafka: KafkaBroker, opened: Opener, topic_name: str
+) -> None:
+    """As happens when partitions are added to a topic whose reader is busy."""
+    kafka.create_topic(topic_name)
+    source = opened(kafka, topic_name)
+    assert isinstance(source, KafkaSource)
+    begin(source, 0)
+    coordinator = source._consumer._coordinator
+    kafka.add_partitions(topic_name, 2)
+    deadline = time.monotonic() + SECONDS
+    while not coordinator.need_rejoin():
+        assert time.monotonic() < deadline, "the new partition is not noticed"
+        time.sleep(0.01)
+    assert coordinator.poll(timeout_ms=0) is False, "the client begins to join, and does not wait"
+    while coordinator.need_rejoin():
+        assert time.monotonic() < deadline, "no answer"
+        time.sleep(0.01)
+    time.sleep(0.5)  # the rest of the answer
+    assert coordinator.rejoining, "it has dropped the answer"
+
+    assigned: list[Shard] = []
+    while not assigned:
+        assert time.monotonic() < deadline, "the new partition is not assigned"
+        assigned.extend(source.poll(0).assigned)
+    assert assigned == [Shard(topic_name, 1)]
+    assert not coordinator.rejoining
+
+
+def test_asking_for_a_topic_of_a_broker_that_is_gone_fails_in_time(
+    own_kafka: KafkaBroker, topic_name: str
+) -> None:
+    own_kafka.create_topic(topic_name)
+    # While it is there it has to answer within this time, too, on whatever machine.
+    connection = KafkaConnection((own_kafka.bootstrap,), timeout=8.0)
+    source = KafkaSource(connection, [topic_name], topic_name)
+    own_kafka.kill()
+    started = time.monotonic()
+    with pytest.raises(SourceError, match=own_kafka.bootstrap):
+        source.topic_id(topic_name)
+    assert time.monotonic() - started < 25.0
+    source.close()
+
+
+@KAFKA_PYTHON
+def test_a_codec_without_its_library_is_one_clear_line(
+    apache: KafkaBroker, opened: Opener, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apache.create_topic(topic_name)
+    with KafkaProducer(bootstrap_servers=apache.bootstrap, compression_type="gzip") as producer:
+        producer.send(topic_name, b"x" * 1000)
+    monkeypatch.setattr("kafka.codec.has_gzip", lambda: False)
+    source = opened(apache, topic_name)
+    begin(source, 0)
+    with pytest.raises(SourceError, match="gzip") as raised:
+        read(source, 1)
+    assert "\n" not in str(raised.value)
+
+
+def test_no_broker_is_one_line_that_names_every_address() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(SourceError) as raised:
+            KafkaSource(KafkaConnection((address, "nowhere.invalid")), ["decisions"], "group")
+    said = str(raised.value)
+    assert f"{address}: Connection refused" in said
+    assert "nowhere.invalid: " in said
+    assert "check stream.bootstrap_servers" in said
+    assert "\n" not in said
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("security", "reason"),
+    [
+        (
+            {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "somebody",
+                "sasl_plain_password": "a-secret",
+            },
+            "knows no login: set stream.security.protocol to PLAINTEXT",
+        ),
+        ({"security_protocol": "SSL"}, "does not speak TLS: set stream.security.protocol"),
+        ({"no_such_argument": 1}, "no_such_argument"),
+    ],
+)
+def test_refused_access_is_one_line_without_the_secret(
+    apache: KafkaBroker, security: dict[str, object], reason: str
+) -> None:
+    connection = KafkaConnection((apache.bootstrap,), security=security)
+    with pytest.raises(SourceError, match=reason) as raised:
+        KafkaSource(connection, ["decisions"], "group")
+    said = str(raised.value)
+    assert "\n" not in said
+    assert "a-secret" not in said + repr(connection)
+    gc.collect()  # the client leaves the sockets of failed handshakes to the collector
+
+
+def test_a_silent_port_under_tls_does_not_hang() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        connection = KafkaConnection((address,), security={"security_protocol": "SSL"}, timeout=0.5)
+        with pytest.raises(SourceError, match="no Kafka broker can be reached"):
+            KafkaSource(connection, ["decisions"], "group")
