@@ -19,7 +19,6 @@ from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import LimitCheck, checks, limited, overall
 from monitor.core.publish.limit_words import limit_text, limits_text, needed_text, own_limits_text
-from monitor.core.publish.missing_labels import lacking, worst_cases
 from monitor.core.publish.sides import gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -35,7 +34,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.states import VERDICT_OF
-from monitor.core.publish.words import ratio_text
+from monitor.core.publish.words import bounds, ratio_text
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 DATA_LOST = "data was lost: events that could not be read are missing from this window"
@@ -153,13 +152,14 @@ def _at_fault(fault: LabelsAtFault) -> str:
 
 
 def _missing_label_lines(rows: Sequence[SliceRow]) -> Iterator[str]:
-    """Yield a line per slice that lacks labels, with the ranges its rates may have."""
-    for row in lacking(rows):
+    """Yield a line per slice whose missing labels matter, with the ranges its rates may have."""
+    for row in rows:
         ranges = [
-            f"{bound.metric.upper()} {100 * bound.lower:.0f} to {100 * bound.upper:.0f}"
-            for bound in worst_cases(row)
+            f"{metric.upper()} {bounds(rate.least, rate.most)}"
+            for metric, rate in row.rates.items()
+            if rate.least is not None and row.states[metric] is State.MATURING
         ]
-        if ranges:
+        if ranges and row.completeness is not None:
             yield (
                 f"{row.slice} lacks labels (completeness {row.completeness:.2f});"
                 f" whatever they would say: {', '.join(ranges)}"

@@ -19,8 +19,8 @@ from monitor.core.publish.snapshot import (
 )
 
 RATES = {
-    Metric.TPR: ShownRate(0.8, 0.75, 0.84, 500),
-    Metric.FPR: ShownRate(0.1, 0.07, 0.14, 500),
+    Metric.TPR: ShownRate(0.8, 0.75, 0.84, 500, least=0.4, most=1.0),
+    Metric.FPR: ShownRate(0.1, 0.07, 0.14, 500, least=0.0, most=0.5),
     Metric.READY: ShownRate(0.5, 0.47, 0.53, 500),
 }
 FINE = SliceRow("channel=chat", dict.fromkeys(RATES, State.INCONCLUSIVE), RATES, completeness=1.0)
@@ -39,7 +39,7 @@ def test_a_slice_that_lacks_labels_says_what_they_could_change_at_most() -> None
     poor = replace(FINE, slice="channel=email", states=states, completeness=0.64)
     text = printed(FINE, poor)
     assert "channel=email lacks labels (completeness 0.64)" in text
-    assert "whatever they would say: TPR 40 to 100, FPR 0 to 50" in text
+    assert "whatever they would say: TPR 40 to 100 %, FPR 0 to 50 %" in text
 
 
 def test_nothing_is_said_where_all_are_alike() -> None:
