@@ -310,7 +310,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of what is shown",
         "ShownRate.lower ShownRate.upper ShownGap.lower ShownGap.upper ShownGap.ratio_lower",
-        "ShownGap.ratio_upper",
+        "ShownGap.ratio_upper ShownRate.least ShownRate.most ShownGap.least ShownGap.most",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of the value",

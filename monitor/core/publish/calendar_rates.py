@@ -11,7 +11,6 @@ import numpy as np
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
-from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.intervals import Z95, Floats
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
@@ -309,8 +308,7 @@ class GroupRates:
 
     def completeness(self, spans: Sequence[Span]) -> Completeness:
         """Return the share of requested labels that each row has, over several spans."""
-        counts = self.labelled_counts(spans)
-        return completeness(counts, self._audit_rates, float(SHOWN_MATURE))
+        return completeness(self.labelled_counts(spans), self._audit_rates)
 
     def missing(self, spans: Sequence[Span], week: Span) -> MissingLabels:
         """Return the missing labels of each row over several spans, by the shares of a week."""

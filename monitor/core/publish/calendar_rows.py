@@ -126,10 +126,10 @@ class GroupInTables:
             lacking = self._lacking(missing, compared.slices.shown)
             worst = self._worst_case(spans, metric, missing.of_rows(lacking))
             mature = mature & self._kept_at_worst(metric, (gap_verdicts, levels), worst)
-            bounded = self._sides(lacking)
-            rates = self._with_worst_bounds(rates, worst[1], bounded[0])
-            gaps = self._with_worst_bounds(gaps, worst[0], np.logical_or(*bounded))
-            gaps = _unless_immature(gaps, mature)
+            gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
+            own, references = self._sides(lacking)
+            rates = self._with_worst_bounds(rates, worst[1], own)
+            gaps = self._with_worst_bounds(gaps, worst[0], own | references)
         reference = self._reference_place
         if reference is not None and Verdict.BETTER_OFF in gap_verdicts:
             gap_verdicts[reference], enough[reference] = Verdict.FAIL, True
@@ -260,17 +260,13 @@ class GroupInTables:
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
         labels = self.rates.completeness(spans)
-        high = labels.high[:size]
-        if missing is not None:
-            high = np.minimum(high, 1 - missing.least[:size])
-        ends = zip(high.tolist(), labels.shown[:size].tolist(), strict=True)
+        high = labels.high
+        if missing is not None:  # of slices alone: a complement lacks what they lack
+            high = np.concatenate([np.minimum(high, 1 - missing.least)[:size], high[size:]])
+        ends = zip(high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
         shares = [round(share, 2) if shown else None for share, shown in ends]
-        mature = high >= float(SHOWN_MATURE)
-        if len(labels.complete) > size:
-            mature = mature & labels.complete[size:]
-        elif self._reference_place is not None:
-            mature = mature & mature[self._reference_place]
-        return mature, [*shares]
+        own, references = self._sides(high >= float(SHOWN_MATURE))
+        return np.where(self._has_reference, own & references, own), [*shares]
 
     def _has_support(self, compared: ComparedRates, metric: Metric) -> Bools:
         """Return a mask of slices that, like their reference, have the contract's minimum support.
@@ -373,16 +369,6 @@ class GroupInTables:
 def _all_pass(verdicts: _Verdicts) -> bool:
     """Return True if a limit applies and all limits that apply are kept."""
     return {*verdicts} - {None} == {Verdict.PASS}
-
-
-def _unless_immature(gaps: Sequence[ShownGap | None], mature: Bools) -> list[ShownGap | None]:
-    """Return the gaps; one within its limit is not judged where it is not ``mature``."""
-    return [
-        replace(shown, verdict=Verdict.INSUFFICIENT_SUPPORT)
-        if shown and shown.verdict is Verdict.PASS and not is_mature
-        else shown
-        for shown, is_mature in zip(gaps, mature.tolist(), strict=True)
-    ]
 
 
 def _judged_where(

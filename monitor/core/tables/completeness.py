@@ -14,13 +14,9 @@ Example:
     ...     for table in ([[8000, 900], [40, 60]], [[270, 300], [2, 5]], [[90, 440], [1, 2]])
     ... )
     >>> counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))
-    >>> shown = completeness(counts, np.array([0.05, 1.0]), limit=0.95)
-    >>> for low, high in zip(shown.low, shown.high):
-    ...     print(f"{low:.2f} {high:.2f}")
-    0.77 0.86
-    0.00 1.00
-    >>> shown.complete.tolist()
-    [False, True]
+    >>> shown = completeness(counts, np.array([0.05, 1.0]))
+    >>> shown.high.round(2).tolist()
+    [0.86, 1.0]
 """
 
 from __future__ import annotations
@@ -74,38 +70,27 @@ class Completeness:
     """Share of the requested labels that have arrived, as bounds in arrays of shape (rows,).
 
     Attributes:
-        low: smallest share that the bands allow; 0 where a table does not show the row.
         high: largest one, at most 1; 1 where a table does not show the row.
-        complete: False where the share is certainly below the limit.
         shown: rows that all tables show.
     """
 
-    low: Floats
     high: Floats
-    complete: Bools
     shown: Bools
 
 
-def completeness(
-    counts: LabelledCounts, audit_rates: Floats, limit: float, z: float = Z95
-) -> Completeness:
-    """Return bounds of the share of requested labels that each row has, in its worst stratum.
+def completeness(counts: LabelledCounts, audit_rates: Floats, z: float = Z95) -> Completeness:
+    """Return the largest share of requested labels that each row may have, in its worst stratum.
 
     Args:
         counts: bands of decisions and labels of one span.
         audit_rates: share of the decisions of each stratum that a label is asked for, 0 to 1,
             shape (strata,).
-        limit: smallest share of complete labels.
         z: normal quantile of the draw of audits.
     """
     rates = audit_rates[:, None]
     asked_low = _labels_asked(counts.decisions.low, rates, -z)
-    asked_high = _labels_asked(counts.decisions.high, rates, z)
-    shown = counts.shown
-    least = divide(counts.labels_low, asked_high, empty=1).min(axis=0, initial=1)
     most = divide(counts.labels_high, asked_low, empty=1).min(axis=0, initial=1)
-    low, high = np.where(shown, least, 0.0), np.where(shown, most, 1.0)
-    return Completeness(low, high, high >= limit, shown)
+    return Completeness(np.where(counts.shown, most, 1.0), counts.shown)
 
 
 def missing_labels(
