@@ -122,8 +122,8 @@ class GroupInTables:
         rates = shown_rates(compared.slices, exact=self.contract.k == 1)
         gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
         levels = self._level_verdicts(compared.slices, metric, enough & mature)
-        if missing is not None and {*gap_verdicts, *levels} != {None}:
-            lacking = self._lacking(missing, compared.slices.shown)
+        lacking = self._lacking(missing, compared.slices.shown)
+        if missing is not None and lacking.any() and {*gap_verdicts, *levels} != {None}:
             worst = self._worst_case(spans, metric, missing.of_rows(lacking))
             mature = mature & self._kept_at_worst(metric, (gap_verdicts, levels), worst)
             gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
@@ -193,14 +193,15 @@ class GroupInTables:
             return rows[:size], rows[size:]
         return rows, rows[np.full(size, self._reference_place or 0)]
 
-    def _lacking(self, missing: MissingLabels, shown: Bools) -> Bools:
+    def _lacking(self, missing: MissingLabels | None, shown: Bools) -> Bools:
         """Return True for each row whose missing labels verdicts allow for.
 
         A complement lacks what its slices lack, and their own rows tell it. So its labels count
         only where no slice lacks any, or where it is a single slice. Otherwise one slice without
         labels would keep all others from being judged.
         """
-        size, lacking = len(self.slices), missing.matter
+        size = len(self.slices)
+        lacking = np.zeros(size, bool) if missing is None else missing.matter
         if lacking[:size].any() and shown.sum() > _PAIR:
             lacking[size:] = False
         return lacking

@@ -82,7 +82,7 @@ def _insufficient(place: Place, metric: Metric) -> str:
 def _maturing(place: Place, metric: Metric) -> str:
     completeness = place.row.completeness
     if ranges := " and ".join(_worst_case(place, metric)):
-        return f"Labels are missing. Whatever they say, {ranges}."
+        return f"Whatever the missing ones say, {ranges}."
     arrived = "" if completeness is None else f"{100 * completeness:.0f} % have come; "
     return f"{arrived}95 % are needed."
 

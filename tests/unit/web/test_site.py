@@ -206,6 +206,17 @@ def test_a_cell_that_is_not_decided_says_why(
     assert said in page
 
 
+def test_a_cell_says_what_missing_labels_could_hide(engine: sa.Engine, site: ServedSite) -> None:
+    shown = full("channel=chat")
+    gaps = {Metric.TPR: replace(shown.gaps[Metric.TPR], least=-0.12, most=0.21)}
+    publish(engine, _in_state(State.MATURING, gaps=gaps), T0)
+    cell = site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]
+    assert (cell["gap"]["least"], cell["gap"]["most"]) == (-0.12, 0.21)
+    text = "Whatever the missing ones say, the gap is -12 to +21 points."
+    assert cell["until"] == text
+    assert f"Labels are still to come. {text}" in _text(site.get(f"/slice{SLICE}")[1])
+
+
 @pytest.mark.parametrize(
     ("state", "said"), [(State.BREACH, "broken limit"), (State.INCONCLUSIVE, "may be broken")]
 )
