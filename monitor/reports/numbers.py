@@ -48,6 +48,7 @@ def rates(report: WeeklyReport) -> Section:
     sentence = (
         "Each rate has its 95 % interval, and the least number of decisions or labels behind it."
         " Kappa says how far two reviewers agree beyond chance: 1 is always."
+        " If labels err: as often as these reviewers disagree."
     )
     return Section((sentence,), tuple(tables))
 
@@ -84,7 +85,8 @@ def rate_cell(rate: ShownRate, contract: ContractTable) -> str:
     """Return a rate with interval and support as text, such as ``83 % (79 to 87 %), 120+``."""
     exact = contract.synthetic and contract.k == 1
     support = f"{rate.support:,}" if exact else f"{rate.support:,}+"
-    return f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)}), {support}"
+    text = f"{rate_text(rate)} ({bounds(rate.lower, rate.upper)}), {support}"
+    return f"{text}; {bounds(*rate.if_wrong)} if labels err" if rate.if_wrong else text
 
 
 def _kappa_text(agreement: ShownAgreement | None) -> str:

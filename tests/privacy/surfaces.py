@@ -414,7 +414,7 @@ _SNAPSHOT = (
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of the bands of pairs",
-        "ShownAgreement.lower ShownAgreement.upper",
+        "ShownAgreement.lower ShownAgreement.upper ShownAgreement.wrong ShownRate.if_wrong",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of kappa", "ShownAgreement.at_least",

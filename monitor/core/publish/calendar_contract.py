@@ -11,7 +11,7 @@ import numpy as np
 from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
-from monitor.core.publish.agreement import shown_agreement
+from monitor.core.publish.agreement import rates_if_wrong, shown_agreement
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates
 from monitor.core.publish.snapshot import (
@@ -233,7 +233,7 @@ def _row(
     return SliceRow(
         slice=text,
         states={metric: rows.states[place] for metric, rows in rows_by_metric.items()},
-        rates=rates,
+        rates=rates_if_wrong(rates, agreement.wrong if agreement else None),
         gaps={
             metric: shown for metric, rows in rows_by_metric.items() if (shown := rows.gaps[place])
         },

@@ -16,7 +16,6 @@ from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.tables.bands import Bands, Bools, Detail
 from monitor.core.tables.completeness import (
-    Completeness,
     MissingLabels,
     completeness,
     missing_labels,
@@ -306,7 +305,7 @@ class GroupRates:
             np.array(served, bool),
         )
 
-    def completeness(self, spans: Sequence[Span]) -> Completeness:
+    def completeness(self, spans: Sequence[Span]) -> Floats:
         """Return the share of requested labels that each row has, over several spans."""
         return completeness(self.labelled_counts(spans), self._audit_rates)
 
@@ -320,17 +319,12 @@ class GroupRates:
         )
 
     def worst_case(
-        self, spans: Sequence[Span], metric: Metric, missing: MissingLabels
-    ) -> tuple[RateEstimate, RateEstimate]:
+        self, spans: Sequence[Span], metric: Metric, missing: Floats
+    ) -> list[RateEstimate]:
         """Return a labelled rate of every row as missing labels would lower it, and raise it."""
         counts = self.labelled_counts(spans)
-        lowered, raised = (
-            labelled_estimate(
-                with_worst_answers(counts, missing.most, metric, raises=raises), metric
-            )
-            for raises in (False, True)
-        )
-        return lowered, raised
+        worst = (with_worst_answers(counts, missing, metric, raises=up) for up in (False, True))
+        return [labelled_estimate(answered, metric) for answered in worst]
 
     @property
     def _audit_rates(self) -> Floats:

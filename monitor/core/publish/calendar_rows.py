@@ -124,7 +124,7 @@ class GroupInTables:
         levels = self._level_verdicts(compared.slices, metric, enough & mature)
         lacking = self._lacking(missing, compared.slices.shown)
         if missing is not None and lacking.any() and {*gap_verdicts, *levels} != {None}:
-            worst = self._worst_case(spans, metric, missing.of_rows(lacking))
+            worst = self._worst_case(spans, metric, np.where(lacking, missing.most, 0))
             mature = mature & self._kept_at_worst(metric, (gap_verdicts, levels), worst)
             gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
             own, references = self._sides(lacking)
@@ -207,7 +207,7 @@ class GroupInTables:
         return lacking
 
     def _worst_case(
-        self, spans: Sequence[Span], metric: Metric, missing: MissingLabels
+        self, spans: Sequence[Span], metric: Metric, missing: Floats
     ) -> tuple[GapColumns, Rates]:
         """Return gaps and rates with bounds that hold whatever the missing labels say."""
         estimates = self.rates.worst_case(spans, metric, missing)
@@ -260,12 +260,11 @@ class GroupInTables:
         size = len(self.slices)
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
-        labels = self.rates.completeness(spans)
-        high = labels.high
+        high, shown = self.rates.completeness(spans), self.rates.labelled_counts(spans).shown
         if missing is not None:  # of slices alone: a complement lacks what they lack
             high = np.concatenate([np.minimum(high, 1 - missing.least)[:size], high[size:]])
-        ends = zip(high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
-        shares = [round(share, 2) if shown else None for share, shown in ends]
+        ends = zip(high[:size].tolist(), shown[:size].tolist(), strict=True)
+        shares = [round(share, 2) if is_shown else None for share, is_shown in ends]
         own, references = self._sides(high >= float(SHOWN_MATURE))
         return np.where(self._has_reference, own & references, own), [*shares]
 

@@ -41,5 +41,22 @@ def possible_range(
     )
 
 
+def rate_if_wrong(rate: float, miss_rate: float, share: float, wrong: float) -> float:
+    """Return the served share of the hits if a share of all labels is wrong, on either route.
+
+    Args:
+        rate: as in :func:`possible_range`, like the next two.
+        miss_rate: P(auto_serve | no hit).
+        share: share of the hits.
+        wrong: share of wrong labels, alike on both routes and of both answers, below 1/2.
+
+    Source: Rogan and Gladen (1978), American Journal of Epidemiology 107.
+    """
+    served, held_back = rate * share, (1 - rate) * share
+    route = served + miss_rate * (1 - share)
+    hits, held = max(served - wrong * route, 0.0), max(held_back - wrong * (1 - route), 0.0)
+    return _divide(hits, hits + held, empty=rate)
+
+
 def _divide(part: float, total: float, empty: float) -> float:
     return part / total if total > 0 else empty

@@ -63,6 +63,7 @@ class ShownRate:
         at_most: shown instead of the value where too few were selected.
         least: lower bound whatever the missing labels say; None where few are missing.
         most: upper bound whatever they say.
+        if_wrong: both bounds, of TPR and FPR, if labels are wrong as often as reviewers disagree.
     """
 
     value: float | None
@@ -73,6 +74,7 @@ class ShownRate:
     at_most: float | None = None
     least: float | None = None
     most: float | None = None
+    if_wrong: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +171,14 @@ class ShownAgreement:
         at_least: shown instead of it where fewer than k pairs disagree.
         lower: lower bound of the 95 % interval, rounded down.
         upper: upper bound, rounded up; 1 where kappa is coded.
+        wrong: share of wrong labels at most, if both reviewers err alike; None where coded.
     """
 
     kappa: float | None
     at_least: float | None
     lower: float
     upper: float
+    wrong: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

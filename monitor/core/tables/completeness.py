@@ -14,8 +14,7 @@ Example:
     ...     for table in ([[8000, 900], [40, 60]], [[270, 300], [2, 5]], [[90, 440], [1, 2]])
     ... )
     >>> counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))
-    >>> shown = completeness(counts, np.array([0.05, 1.0]))
-    >>> shown.high.round(2).tolist()
+    >>> completeness(counts, np.array([0.05, 1.0])).round(2).tolist()
     [0.86, 1.0]
 """
 
@@ -60,26 +59,11 @@ class MissingLabels:
         """Return True for each row whose verdicts must allow for any answers of them."""
         return np.asarray(self.least > _TOLERATED)
 
-    def of_rows(self, rows: Bools) -> MissingLabels:
-        """Return them for marked rows alone; other rows lack no labels."""
-        return MissingLabels(np.where(rows, self.least, 0), np.where(rows, self.most, 0))
 
+def completeness(counts: LabelledCounts, audit_rates: Floats, z: float = Z95) -> Floats:
+    """Return the largest share of requested labels that each row may have, shape (rows,).
 
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """Share of the requested labels that have arrived, as bounds in arrays of shape (rows,).
-
-    Attributes:
-        high: largest one, at most 1; 1 where a table does not show the row.
-        shown: rows that all tables show.
-    """
-
-    high: Floats
-    shown: Bools
-
-
-def completeness(counts: LabelledCounts, audit_rates: Floats, z: float = Z95) -> Completeness:
-    """Return the largest share of requested labels that each row may have, in its worst stratum.
+    It is that of the row's worst stratum; 1 where a table does not show the row.
 
     Args:
         counts: bands of decisions and labels of one span.
@@ -87,10 +71,9 @@ def completeness(counts: LabelledCounts, audit_rates: Floats, z: float = Z95) ->
             shape (strata,).
         z: normal quantile of the draw of audits.
     """
-    rates = audit_rates[:, None]
-    asked_low = _labels_asked(counts.decisions.low, rates, -z)
-    most = divide(counts.labels_high, asked_low, empty=1).min(axis=0, initial=1)
-    return Completeness(np.where(counts.shown, most, 1.0), counts.shown)
+    asked = _labels_asked(counts.decisions.low, audit_rates[:, None], -z)
+    most = divide(counts.labels_high, asked, empty=1).min(axis=0, initial=1)
+    return np.where(counts.shown, most, 1.0)
 
 
 def missing_labels(

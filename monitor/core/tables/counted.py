@@ -70,13 +70,3 @@ class Counted:
         """Return the counts with up to so many more; a count below k stays a bound."""
         added = more.astype(np.int64)
         return replace(self, low=self.low + added * (self.low > 0), high=self.high + added)
-
-    def rows(self, places: Int64s) -> Counted:
-        """Return the counts of the rows at given places; a negative place gives a row not shown."""
-        present = places >= 0
-        return Counted(
-            np.where(present, self.low[:, places], 0),
-            np.where(present, self.high[:, places], 0),
-            np.where(present, self.variance[:, places], 0),
-            present & self.shown[places],
-        )

@@ -6,10 +6,8 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands
@@ -120,12 +118,6 @@ class Reader:
         return narrowed(
             np.concatenate([nothing, *low]), np.concatenate([nothing, *high]), self.sums
         )
-
-    def by_table(self, cells: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Split an array of all cells into a list of one array per table, shape (rows, columns)."""
-        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
-        parts = np.split(cells, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
         """Yield lists of (new table's number, row) by their distance from a cell, counted in sums.

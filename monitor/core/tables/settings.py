@@ -124,9 +124,8 @@ class TableSettings:
         """Return the frame of a span's table; pairs and missing labels have no score bands."""
         if measure is Measure.PAIRS:
             return Frame(span, self.layout_of(SpanKind.DAY), PAIR_PARTS)
-        every, kind = measure is Measure.DECISIONS, span.kind
-        if measure is Measure.UNANSWERED:
-            kind = SpanKind.DAY
+        every = measure is Measure.DECISIONS
+        kind = SpanKind.DAY if measure is Measure.UNANSWERED else span.kind
         names = (part.name for part in self.parts if every or part.audit_rate is not None)
         return Frame(span, self.layout_of(kind), tuple(names))
 

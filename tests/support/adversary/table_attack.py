@@ -139,7 +139,10 @@ class Attack:
         targets: dict[bytes, Target] = {}
         reader = Reader.from_tables(self._tables, ())
         low, high = reader.intervals(())
-        for table, widths in zip(reader.past, reader.by_table(high - low + 1), strict=True):
+        ends = np.cumsum([rows * columns for rows, columns in reader.shapes])
+        by_table = np.split(high - low + 1, ends[:-1])
+        for table, shape, flat in zip(reader.past, reader.shapes, by_table, strict=True):
+            widths = flat.reshape(shape)
             for row in np.flatnonzero(table.layout.declared).tolist():
                 if table.measure is Measure.UNANSWERED and self._is_told(table, row):
                     continue
