@@ -136,7 +136,8 @@ class Label(Struct, kw_only=True, gc=False):
         decided_at: its time, copied from the decision.
         version: 1 for the first label of a kind, higher for later ones.
         ready: true or false; absent when the reviewer could not tell.
-        kind: initial, correction, adjudication or retraction.
+        kind: initial, correction, adjudication or retraction. The later of these counts; of two
+            labels of one kind the higher ``version``, else the later one.
         reason: audit (random sample), review (sent to review), complaint (never a sample).
         reviewer: hashed; the first two who label a decision are compared.
         blind: whether the reviewer did not see the route.

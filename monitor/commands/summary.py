@@ -10,7 +10,6 @@ from monitor.core.publish.conclusion import LimitCheck, checks, limited, overall
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.limit_words import limit_text, limits_text, needed_text, own_limits_text
 from monitor.core.publish.lines import cell, places, total_place, window_of
-from monitor.core.publish.missing_labels import lacking, worst_cases
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -101,13 +100,14 @@ def _age(micros: int) -> str:
 
 
 def _missing_labels(window: WindowTable) -> Iterator[str]:
-    """Yield a sentence per slice that lacks labels, with the ranges its rates may have."""
-    for row in (row for group in window.groups for row in lacking(group.rows)):
+    """Yield a sentence per slice whose missing labels matter, with the ranges of its rates."""
+    for row in (row for group in window.groups for row in group.rows):
         ranges = [
-            f"{worst.metric.row.name} {bounds(worst.lower, worst.upper)}"
-            for worst in worst_cases(row)
+            f"{metric.row.name} {bounds(rate.least, rate.most)}"
+            for metric, rate in row.rates.items()
+            if rate.least is not None and row.states[metric] is State.MATURING
         ]
-        if ranges:
+        if ranges and row.completeness is not None:
             yield (
                 f"{row.slice} lacks labels (completeness {row.completeness:.2f});"
                 f" whatever they would say: {', '.join(ranges)}"

@@ -20,6 +20,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.publish.words import (
     NONE,
     bounded_rate_text,
+    bounds,
     gap_text,
     percent,
     points,
@@ -47,6 +48,7 @@ def rates(report: WeeklyReport) -> Section:
     sentence = (
         "Each rate has its 95 % interval, and the least number of decisions or labels behind it."
         " Kappa says how far two reviewers agree beyond chance: 1 is always."
+        " If labels err: as often as these reviewers disagree."
     )
     return Section(notes=(sentence,), tables=tables)
 
@@ -81,7 +83,8 @@ def _rate_row(place: Place, metrics: tuple[Metric, ...]) -> Iterator[str]:
 
 def rate_cell(rate: ShownRate, contract: ContractTable) -> str:
     """Return a rate with interval and support as text, such as ``83 % (79 to 87 %), 120+``."""
-    return f"{bounded_rate_text(rate)}, {contract.support_text(rate.support)}"
+    text = f"{bounded_rate_text(rate)}, {contract.support_text(rate.support)}"
+    return f"{text}; {bounds(*rate.if_wrong)} if labels err" if rate.if_wrong else text
 
 
 def _kappa_text(agreement: ShownAgreement | None) -> str:

@@ -11,9 +11,9 @@ from adversary.worlds import DAY, HOUR, START
 from monitoring import eventually
 from notified import chain
 from releasing import MARGIN, Releasing
-from unlabelled import Labelling, fleet, loses
+from unlabelled import FPR, Labelling, fleet, loses, skips_wrong_audits
 
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import GroupTable, LabelsAtFault, SliceRow, Snapshot, decode
@@ -26,6 +26,9 @@ BROKEN, DAYS, A_DAY = 12, 19, 8_000
 
 CALM = Labelling(fleet(0.125, 8), a_day=A_DAY, days=DAYS, seed=5)
 LOST = replace(CALM, lost=(loses(0, 1, BROKEN),))
+HIDING = replace(
+    CALM, shares=fleet(0.5, 2), fprs={0: FPR + 0.2}, lost=(skips_wrong_audits(0, 0.6),)
+)
 UNASKED = replace(CALM, gaps={1: 0.3}, gap_from=BROKEN, skips=(loses(0, 1, BROKEN),))
 
 
@@ -131,6 +134,22 @@ def test_a_real_alertmanager_tells_it_and_no_breach(lost: Played, tmp_path: Path
         assert "Slices: a s00." in text
         assert "a s00 about " in text
         assert not watched.asked('ALERTS{alertname="SlicewatchBreach"}')
+
+
+def test_a_gap_that_missing_labels_hide_is_green_no_more_from_the_first_week_on(
+    tmp_path: Path,
+) -> None:
+    """All audits that do not come, 11 %, are of wrong replies: an FPR gap of .20 looks like 0."""
+    played = play(HIDING, tmp_path / "store")
+    shown = [played.row(quarter / 4, "a=s00") for quarter in range(4, 4 * DAYS + 1)]
+    rows = [row for row in shown if Metric.FPR in row.gaps]
+    first = next(i for i, row in enumerate(rows) if row.gaps[Metric.FPR].least is not None)
+    assert 0 < first < len(rows) / 2
+    for row in rows[first:]:
+        gap = row.gaps[Metric.FPR]
+        assert gap.verdict is not Verdict.PASS
+        assert row.states[Metric.FPR] in (State.MATURING, State.BREACH)
+        assert (gap.least or 1) < (gap.lower or 0) <= (gap.upper or 1) < 0.2 < (gap.most or 0)
 
 
 def test_what_is_not_requested_any_more_blinds_nobody_else(tmp_path: Path) -> None:

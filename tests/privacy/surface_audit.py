@@ -27,6 +27,7 @@ AUDIT: tuple[Row, ...] = (
         "SliceLine.tpr_with_blocked",
         "SupportCheck.support SupportCheck.met CalibrationLine.n CalibrationLine.rate",
         "CalibrationLine.sufficient ShownRate.value ShownRate.lower ShownRate.upper",
+        "ShownRate.least ShownRate.most ShownRate.if_wrong",
         "ShownRate.support ShownRate.at_least ShownRate.at_most",
     ),
     *rows_for(

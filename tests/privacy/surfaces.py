@@ -31,7 +31,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of what is shown",
         "ShownRate.lower ShownRate.upper ShownGap.lower ShownGap.upper ShownGap.ratio_lower",
-        "ShownGap.ratio_upper",
+        "ShownGap.ratio_upper ShownRate.least ShownRate.most ShownGap.least ShownGap.most",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of the value",
@@ -135,7 +135,7 @@ _SNAPSHOT = (
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of the bands of pairs",
-        "ShownAgreement.lower ShownAgreement.upper",
+        "ShownAgreement.lower ShownAgreement.upper ShownAgreement.wrong ShownRate.if_wrong",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of kappa", "ShownAgreement.at_least",

@@ -11,21 +11,23 @@ based on these reviews.
 Example:
     >>> low, high = np.array([110, 55, 11]), np.array([120, 65, 21])
     >>> shown = shown_agreement(low, high, 11)
-    >>> shown.at_least, shown.kappa, shown.lower, shown.upper
-    (None, 0.82, 0.65, 0.95)
+    >>> shown.at_least, shown.kappa, shown.lower, shown.upper, shown.wrong
+    (None, 0.82, 0.65, 0.95, 0.07)
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
-from monitor.core.publish.snapshot import ShownAgreement, SliceRow
+from monitor.core.publish.missing_labels import rate_if_wrong
+from monitor.core.publish.snapshot import ShownAgreement, ShownRate, SliceRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,35 @@ def shown_agreement(low: Int64s, high: Int64s, k: int) -> ShownAgreement | None:
     if high[2] < k and k > 1:
         return ShownAgreement(None, math.floor(worst[0] * scale) / scale, lower, 1.0)
     upper = min(math.ceil(best[2] * scale) / scale, 1.0)
-    return ShownAgreement(round(kappa[0] * scale) / scale, None, lower, upper)
+    wrong = math.ceil(_wrong_share(low, high) * scale) / scale
+    return ShownAgreement(round(kappa[0] * scale) / scale, None, lower, upper, wrong)
+
+
+def _wrong_share(low: Int64s, high: Int64s) -> float:
+    """Return the largest share of wrong labels, if both reviewers err alike and by themselves.
+
+    Two labels differ where one of them is wrong: p = 2 e (1 - e), so e = (1 - sqrt(1 - 2 p)) / 2.
+    """
+    apart = high[2] / (low[0] + low[1] + high[2])
+    return (1 - math.sqrt(max(1 - 2 * apart, 0))) / 2
+
+
+def rates_if_wrong(
+    rates: Mapping[Metric, ShownRate], wrong: float | None
+) -> dict[Metric, ShownRate]:
+    """Return the rates; TPR and FPR with what a share of wrong labels may do to their bounds."""
+    points = {metric: rate.value for metric, rate in rates.items() if rate.value is not None}
+    changed = dict(rates)
+    if not wrong or not {Metric.TPR, Metric.FPR, Metric.READY} <= points.keys():
+        return changed
+    shares = {Metric.TPR: points[Metric.READY], Metric.FPR: 1 - points[Metric.READY]}
+    for metric, opposite in ((Metric.TPR, Metric.FPR), (Metric.FPR, Metric.TPR)):
+        lower, upper = rates[metric].lower or 0.0, rates[metric].upper or 0.0
+        others = points[opposite], shares[metric], wrong
+        moved = [rate_if_wrong(bound, *others) for bound in (lower, upper)]
+        ends = round(min(moved[0], lower), 3), round(max(moved[1], upper), 3)
+        changed[metric] = replace(rates[metric], if_wrong=ends)
+    return changed
 
 
 def router_agreement(row: SliceRow) -> float | None:

@@ -12,7 +12,7 @@ from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.metric import Among
-from monitor.core.publish.agreement import shown_agreement
+from monitor.core.publish.agreement import rates_if_wrong, shown_agreement
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates
 from monitor.core.publish.snapshot import (
@@ -45,12 +45,14 @@ class TableBasis:
         spans: spans of each metric of the table, oldest first; empty before any has closed.
         pairs: span of the decisions with two labels, for the agreement of reviewers; None without
             such decisions, or if the table does not show agreement.
+        unanswered: span whose missing labels verdicts allow for; None without a table of them.
     """
 
     group: GroupBy | None
     slices: tuple[str, ...]
     spans: tuple[tuple[Metric, tuple[Span, ...]], ...]
     pairs: Span | None = None
+    unanswered: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,16 @@ class ContractInTables:
             (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
             for metric in metrics
         )
+        pairs, unanswered = (
+            self.tables.newest(measure, kind.name)
+            for measure in (Measure.PAIRS, Measure.UNANSWERED)
+        )
         return TableBasis(
             group,
             group_tables.slices,
             tuple((metric, _without(chosen, left_out)) for metric, chosen in spans),
-            self.tables.newest_pairs(kind.name) if kind.name == self.contract.window else None,
+            pairs if kind.name == self.contract.window else None,
+            next(iter(_without((unanswered,), left_out)), None) if unanswered else None,
         )
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
@@ -99,8 +106,11 @@ class ContractInTables:
             (metric, (week,) if group_tables.rates.has(week, metric) else ())
             for metric in self.contract.metrics
         )
-        has_pairs = week in self.tables.tables.get(Measure.PAIRS, {})
-        return TableBasis(group, group_tables.slices, tuple(spans), week if has_pairs else None)
+        pairs, unanswered = (
+            week if week in self.tables.tables.get(measure, {}) else None
+            for measure in (Measure.PAIRS, Measure.UNANSWERED)
+        )
+        return TableBasis(group, group_tables.slices, tuple(spans), pairs, unanswered)
 
     def group(self, basis: TableBasis, compared: int | None = None) -> GroupTable:
         """Return the table of a group-by from its inputs; computed once for equal inputs.
@@ -117,7 +127,10 @@ class ContractInTables:
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
         """Return a group-by's table: rows that have rates or are declared, and their spreads."""
         group_tables = replace(self._group_in_tables(basis.group), compared=compared)
-        rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
+        rows_by_metric = {
+            metric: group_tables.over(spans, metric, basis.unanswered)
+            for metric, spans in basis.spans
+        }
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
         agreement = self._agreement(group_tables, basis.pairs)
         columns = enumerate(zip(group_tables.slices, calibration, agreement, strict=True))
@@ -228,7 +241,7 @@ def _row(
     return SliceRow(
         slice=text,
         states={metric: rows.states[place] for metric, rows in rows_by_metric.items()},
-        rates=rates,
+        rates=rates_if_wrong(rates, agreement.wrong if agreement else None),
         gaps={
             metric: shown for metric, rows in rows_by_metric.items() if (shown := rows.gaps[place])
         },

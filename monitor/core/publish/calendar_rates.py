@@ -11,13 +11,17 @@ import numpy as np
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
-from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.intervals import Z95, Floats
 from monitor.core.metric import Among
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import HIT_ROUTES, RateColumns
 from monitor.core.tables.bands import Bands, Bools, Detail
-from monitor.core.tables.completeness import Completeness, completeness
+from monitor.core.tables.completeness import (
+    MissingLabels,
+    completeness,
+    missing_labels,
+    with_worst_answers,
+)
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.layout import Row
 from monitor.core.tables.rates import (
@@ -141,9 +145,9 @@ class UseCaseTables:
             _lacks_labels([bands.low[:, 1:] for bands in labels.values()], requested, k),
         )
 
-    def newest_pairs(self, window: str) -> Span | None:
-        """Return the newest week with reviewers' pairs, or four weeks for ``28d``; or None."""
-        spans = self.tables.get(Measure.PAIRS, {})
+    def newest(self, measure: Measure, window: str) -> Span | None:
+        """Return the newest week with a table of a measure, or four weeks for ``28d``; or None."""
+        spans = self.tables.get(measure, {})
         kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
         spans_by_kind = ([span for span in spans if span.kind is kind] for kind in kinds)
         return next((max(spans_of_kind) for spans_of_kind in spans_by_kind if spans_of_kind), None)
@@ -299,11 +303,32 @@ class GroupRates:
             np.array(served, bool),
         )
 
-    def completeness(self, spans: Sequence[Span]) -> Completeness:
+    def completeness(self, spans: Sequence[Span]) -> Floats:
         """Return the share of requested labels that each row has, over several spans."""
+        return completeness(self.labelled_counts(spans), self._audit_rates)
+
+    def missing(self, spans: Sequence[Span], week: Span) -> MissingLabels:
+        """Return the missing labels of each row over several spans, by the shares of a week."""
+        return missing_labels(
+            self.labelled_counts(spans),
+            self._audit_rates,
+            self.labelled_counts([week]),
+            self._total_over(Measure.UNANSWERED, [week]),
+        )
+
+    def worst_case(
+        self, spans: Sequence[Span], metric: Metric, missing: Floats
+    ) -> list[RateEstimate]:
+        """Return a labelled rate of every row as missing labels would lower it, and raise it."""
+        counts = self.labelled_counts(spans)
+        worst = (with_worst_answers(counts, missing, metric, raises=up) for up in (False, True))
+        return [labelled_estimate(answered, metric) for answered in worst]
+
+    @property
+    def _audit_rates(self) -> Floats:
+        """Return the audit rate of each part that labels are requested for."""
         parts = self.tables.parts_of(Measure.READY)
-        rates = np.array([part.audit_rate for part in parts], np.float64)
-        return completeness(self.labelled_counts(spans), rates, float(SHOWN_MATURE))
+        return np.array([part.audit_rate for part in parts], np.float64)
 
     def _total_over(self, measure: Measure, spans: Sequence[Span]) -> Counted:
         key = measure, tuple(spans)

@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric, State, Verdict
-from monitor.core.intervals import Floats
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.completeness import SHOWN_MATURE
+from monitor.core.intervals import Z95, Floats
 from monitor.core.publish.calendar_rates import ComparedRates, GroupRates, UseCaseTables, rows_of
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
 from monitor.core.publish.states import states
@@ -31,13 +34,18 @@ from monitor.core.rates.gaps import (
 )
 from monitor.core.rates.tolerance import Tolerance
 from monitor.core.tables.bands import Bools
+from monitor.core.tables.completeness import MissingLabels
 from monitor.core.tables.layout import Row
 from monitor.core.tables.rates import ShownRate as Rates
 from monitor.core.tables.rates import rate_as_labelled
 from monitor.core.tables.spans import Span
 
+_Shown = TypeVar("_Shown", ShownRate, ShownGap)
+_Column = TypeVar("_Column", Bools, Int64s)
+_Verdicts = Sequence[Verdict | None]
 _DECIMALS = 1_000
 _NEARLY = 1e-9
+_PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +101,42 @@ class GroupInTables:
             rows += [Row(text, complement=True) for text in slices]
         return cls(contract, group, GroupRates(tables, tuple(rows)), slices)
 
-    def over(self, spans: Sequence[Span], metric: Metric) -> MetricRows:
-        """Return rates, gaps and states of every slice for one metric, over several spans."""
+    def over(
+        self, spans: Sequence[Span], metric: Metric, unanswered: Span | None = None
+    ) -> MetricRows:
+        """Return rates, gaps and states of every slice for one metric, over several spans.
+
+        Args:
+            spans: oldest first; empty before any has closed.
+            metric: the metric.
+            unanswered: span whose table of missing labels verdicts allow for; None without one.
+        """
         nones: list[None] = [None] * len(self.slices)
         if not spans:
             hidden = [State.SUPPRESSED] * len(self.slices)
             return MetricRows(self.slices, None, [*nones], [*nones], [*nones], hidden, [*nones])
         compared = self._compared_rates(spans, metric)
         enough = self._has_support(compared, metric)
-        mature, completeness = self._maturity(spans, metric)
+        missing = self.rates.missing(spans, unanswered) if metric.labelled and unanswered else None
+        mature, completeness = self._maturity(spans, metric, missing)
+        rates = shown_rates(compared.slices, exact=self.contract.k == 1)
         gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
         levels = self._level_verdicts(compared.slices, metric, enough & mature)
+        lacking = self._lacking(missing, compared.slices.shown)
+        if missing is not None and lacking.any() and {*gap_verdicts, *levels} != {None}:
+            worst = self._worst_case(spans, metric, np.where(lacking, missing.most, 0))
+            mature = mature & self._kept_at_worst(metric, (gap_verdicts, levels), worst)
+            gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
+            own, references = self._sides(lacking)
+            rates = self._with_worst_bounds(rates, worst[1], own)
+            gaps = self._with_worst_bounds(gaps, worst[0], own | references)
         reference = self._reference_place
         if reference is not None and Verdict.BETTER_OFF in gap_verdicts:
             gap_verdicts[reference], enough[reference] = Verdict.FAIL, True
         return MetricRows(
             self.slices,
             Period(spans[0].start, spans[-1].end),
-            shown_rates(compared.slices, exact=self.contract.k == 1),
+            rates,
             self._as_labelled(spans, metric, compared.slices),
             gaps,
             states(compared.slices.shown, enough, mature, gap_verdicts, levels),
@@ -152,28 +178,95 @@ class GroupInTables:
         self, spans: Sequence[Span], metric: Metric, compared_slices: int = 0
     ) -> ComparedRates:
         """Return rates of slices and references; bounds of ``compared_slices`` hold together."""
-        z = simultaneous_z(compared_slices)
-        rate, size = self.rates.rate(spans, metric, z), len(self.slices)
-        slices = rows_of(rate, slice(0, size))
-        if len(self.rates.rows) > size:
-            return ComparedRates(metric, slices, rows_of(rate, slice(size, 2 * size)))
-        place = self._reference_place or 0
-        return ComparedRates(metric, slices, rows_of(rate, np.full(size, place)))
+        rate = self.rates.rate(spans, metric, simultaneous_z(compared_slices))
+        return self._compared(metric, rate, rate)
 
-    def _maturity(self, spans: Sequence[Span], metric: Metric) -> tuple[Bools, list[float | None]]:
+    def _compared(self, metric: Metric, slices: Rates, references: Rates) -> ComparedRates:
+        """Return the slices' rows of one rate, each with its reference's row of another."""
+        own, compared = self._sides(np.arange(len(self.rates.rows)))
+        return ComparedRates(metric, rows_of(slices, own), rows_of(references, compared))
+
+    def _sides(self, rows: _Column) -> tuple[_Column, _Column]:
+        """Return a column of all rows split: of the slices, and of the reference of each."""
+        size = len(self.slices)
+        if len(rows) > size:
+            return rows[:size], rows[size:]
+        return rows, rows[np.full(size, self._reference_place or 0)]
+
+    def _lacking(self, missing: MissingLabels | None, shown: Bools) -> Bools:
+        """Return True for each row whose missing labels verdicts allow for.
+
+        A complement lacks what its slices lack, and their own rows tell it. So its labels count
+        only where no slice lacks any, or where it is a single slice. Otherwise one slice without
+        labels would keep all others from being judged.
+        """
+        size = len(self.slices)
+        lacking = np.zeros(size, bool) if missing is None else missing.matter
+        if lacking[:size].any() and shown.sum() > _PAIR:
+            lacking[size:] = False
+        return lacking
+
+    def _worst_case(
+        self, spans: Sequence[Span], metric: Metric, missing: Floats
+    ) -> tuple[GapColumns, Rates]:
+        """Return gaps and rates with bounds that hold whatever the missing labels say."""
+        estimates = self.rates.worst_case(spans, metric, missing)
+        lowered, raised = (estimate.at(Z95) for estimate in estimates)
+        rates = self._compared(metric, replace(lowered, upper=raised.upper), lowered).slices
+        z = simultaneous_z(self._comparisons(spans, metric))
+        lowered, raised = (estimate.at(z) for estimate in estimates)
+        gaps, opposite = (
+            gap(*self._compared(metric, *sides).columns())
+            for sides in ((raised, lowered), (lowered, raised))
+        )
+        lower = np.minimum(gaps.lower, opposite.lower)
+        gaps = replace(gaps, lower=lower, upper=np.maximum(gaps.upper, opposite.upper))
+        return gaps if self.contract.k == 1 else _rounded_outward(gaps), rates
+
+    def _kept_at_worst(
+        self, metric: Metric, verdicts: tuple[_Verdicts, _Verdicts], worst: tuple[GapColumns, Rates]
+    ) -> Bools:
+        """Return False for each slice whose limits are kept, but not whatever labels are missing.
+
+        Args:
+            metric: the metric.
+            verdicts: on gap and level, of each slice.
+            worst: gaps and rates with the bounds that hold whatever the missing labels say.
+        """
+        every = np.ones(len(self.slices), bool)
+        at_worst = (
+            self._gap_verdicts(metric, worst[0], every),
+            self._level_verdicts(worst[1], metric, every),
+        )
+        rows = zip(*verdicts, *at_worst, strict=True)
+        return np.array([not _all_pass(row[:2]) or _all_pass(row[2:]) for row in rows])
+
+    def _with_worst_bounds(
+        self, shown: Sequence[_Shown | None], worst: GapColumns | Rates, bounded: Bools
+    ) -> list[_Shown | None]:
+        """Return rates or gaps; ``bounded`` ones with bounds whatever the missing labels say."""
+        exact = self.contract.k == 1
+        _, least, most = _rounded_columns(worst.value, worst.lower, worst.upper, exact=exact)
+        rows = zip(shown, least, most, bounded.tolist(), strict=True)
+        return [
+            replace(number, least=low, most=high) if number and is_bounded else number
+            for number, low, high, is_bounded in rows
+        ]
+
+    def _maturity(
+        self, spans: Sequence[Span], metric: Metric, missing: MissingLabels | None
+    ) -> tuple[Bools, list[float | None]]:
         """Return a mask of slices whose own and reference labels came, and each slice's share."""
         size = len(self.slices)
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
-        labels = self.rates.completeness(spans)
-        ends = zip(labels.high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
-        shares = [round(share, 2) if shown else None for share, shown in ends]
-        mature = labels.complete[:size]
-        if len(labels.complete) > size:
-            mature = mature & labels.complete[size:]
-        elif self._reference_place is not None:
-            mature = mature & mature[self._reference_place]
-        return mature, [*shares]
+        high, shown = self.rates.completeness(spans), self.rates.labelled_counts(spans).shown
+        if missing is not None:  # of slices alone: a complement lacks what they lack
+            high = np.concatenate([np.minimum(high, 1 - missing.least)[:size], high[size:]])
+        ends = zip(high[:size].tolist(), shown[:size].tolist(), strict=True)
+        shares = [round(share, 2) if is_shown else None for share, is_shown in ends]
+        own, references = self._sides(high >= float(SHOWN_MATURE))
+        return np.where(self._has_reference, own & references, own), [*shares]
 
     def _has_support(self, compared: ComparedRates, metric: Metric) -> Bools:
         """Return a mask of slices that, like their reference, have the contract's minimum support.
@@ -193,21 +286,15 @@ class GroupInTables:
         self, spans: Sequence[Span], metric: Metric, enough: Bools
     ) -> tuple[list[Verdict | None], list[ShownGap | None]]:
         """Return the verdict on each slice's gap of a metric, and each gap as shown."""
-        verdicts: list[Verdict | None] = [None] * len(self.slices)
         exact = self.contract.k == 1
         has_reference = self._has_reference
         if self.group is None or not has_reference.any():
-            return verdicts, [None] * len(self.slices)
-        reference, together = self.group.reference, self.compared
-        if together is None:
-            shown = self._compared_rates(spans, metric).slices.shown
-            together = comparisons(int(shown.sum()), reference)
+            return [None] * len(self.slices), [None] * len(self.slices)
+        reference, together = self.group.reference, self._comparisons(spans, metric)
         gaps = gap(*self._compared_rates(spans, metric, together).columns())
         if not exact:
             gaps = _rounded_outward(gaps)
-        for tolerance, limited in self._tolerances(metric):
-            judged = verdict(gaps, tolerance, enough)
-            verdicts = _judged_where(limited & has_reference, verdicts, judged)
+        verdicts = self._gap_verdicts(metric, gaps, enough)
         gaps_shown = [
             ShownGap(reference, *interval, *ratio, judged) if applies and is_known else None
             for interval, ratio, judged, applies, is_known in zip(
@@ -225,6 +312,23 @@ class GroupInTables:
             )
         ]
         return verdicts, gaps_shown
+
+    def _comparisons(self, spans: Sequence[Span], metric: Metric) -> int:
+        """Return how many comparisons of a metric hold together."""
+        if self.compared is not None or self.group is None:
+            return self.compared or 0
+        shown = self._compared_rates(spans, metric).slices.shown
+        return comparisons(int(shown.sum()), self.group.reference)
+
+    def _gap_verdicts(
+        self, metric: Metric, gaps: GapColumns, enough: Bools
+    ) -> list[Verdict | None]:
+        """Return the verdict on each gap; None where no limit applies, or without a reference."""
+        verdicts: list[Verdict | None] = [None] * len(self.slices)
+        for tolerance, limited in self._tolerances(metric):
+            judged = verdict(gaps, tolerance, enough)
+            verdicts = _judged_where(limited & self._has_reference, verdicts, judged)
+        return verdicts
 
     def _tolerances(self, metric: Metric) -> Iterator[tuple[Tolerance, Bools]]:
         """Yield each tolerance for a metric's gaps or ratios, with a mask of the limited slices."""
@@ -260,6 +364,11 @@ class GroupInTables:
             judged = level_verdicts(columns, level, enough)
             verdicts = _judged_where(limited, verdicts, judged)
         return verdicts
+
+
+def _all_pass(verdicts: _Verdicts) -> bool:
+    """Return True if a limit applies and all limits that apply are kept."""
+    return {*verdicts} - {None} == {Verdict.PASS}
 
 
 def _judged_where(

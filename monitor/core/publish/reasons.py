@@ -7,18 +7,20 @@ the few decisions. Waiting times come only from published rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
+    LimitKind,
     Period,
     SliceRow,
     WindowTable,
 )
 from monitor.core.publish.states import too_much_blocked
-from monitor.core.publish.words import moment_text, percent
+from monitor.core.publish.words import bounds, gap_bounds, moment_text, percent
 
 _WEEKS = {
     0: "Expect an answer within a week.",
@@ -81,10 +83,22 @@ def _insufficient(place: Place, metric: Metric) -> str:
     return f"You need {needed} {trials} per slice." if needed else _expected(place, metric)
 
 
-def _maturing(place: Place, _: Metric) -> str:
+def _maturing(place: Place, metric: Metric) -> str:
     completeness = place.row.completeness
+    if ranges := " and ".join(_worst_case(place, metric)):
+        return f"Whatever the missing ones say, {ranges}."
     arrived = "" if completeness is None else f"{100 * completeness:.0f} % have come; "
     return f"{arrived}95 % are needed."
+
+
+def _worst_case(place: Place, metric: Metric) -> Iterator[str]:
+    """Yield the range of the gap, and of a rate with a limit, whatever the missing labels say."""
+    gap, rate = place.row.gaps.get(metric), place.row.rates.get(metric)
+    if gap is not None and gap.least is not None:
+        yield f"the gap is {gap_bounds(gap.least, gap.most)} points"
+    levels = {LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL}
+    if rate is not None and rate.least is not None and levels & place.contract.limit_kinds(metric):
+        yield f"the rate is {bounds(rate.least, rate.most)}"
 
 
 def _expected(place: Place, metric: Metric) -> str:

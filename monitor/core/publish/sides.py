@@ -15,6 +15,7 @@ A slice that is better off is ``better_off``, which is neither a pass nor a fail
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from monitor.core.contract import COMPLEMENT, Metric, State
@@ -117,13 +118,13 @@ def turned(gap: ShownGap, reference: str) -> ShownGap:
     value, lower, upper = (
         None if number is None else -number for number in (gap.value, gap.upper, gap.lower)
     )
+    least, most = (None if number is None else -number for number in (gap.most, gap.least))
+    shown = ShownGap(reference, value, lower, upper, least=least, most=most)
     if gap.ratio_lower is None:
-        return ShownGap(reference, value, lower, upper)
+        return shown
+    ratio, ratio_upper = _inverse(gap.ratio), _inverse(gap.ratio_lower)
     ratio_lower = _inverse(gap.ratio_upper) or 0.0
-    return ShownGap(
-        *(reference, value, lower, upper),
-        *(_inverse(gap.ratio), ratio_lower, _inverse(gap.ratio_lower)),
-    )
+    return replace(shown, ratio=ratio, ratio_lower=ratio_lower, ratio_upper=ratio_upper)
 
 
 def _inverse(ratio: float | None) -> float | None:

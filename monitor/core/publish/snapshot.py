@@ -61,6 +61,9 @@ class ShownRate:
         support: lower edge of the band that holds n_eff (exact in a synthetic contract).
         at_least: shown instead of the value where too few were not selected.
         at_most: shown instead of the value where too few were selected.
+        least: lower bound whatever the missing labels say; None where few are missing.
+        most: upper bound whatever they say.
+        if_wrong: both bounds, of TPR and FPR, if labels are wrong as often as reviewers disagree.
     """
 
     value: float | None
@@ -69,6 +72,9 @@ class ShownRate:
     support: int
     at_least: float | None = None
     at_most: float | None = None
+    least: float | None = None
+    most: float | None = None
+    if_wrong: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,9 @@ class ShownGap:
         ratio_upper: upper bound of the ratio; None where the reference may be zero.
         verdict: by the bounds of gap and ratio, never by the point: fail if one of them fails, pass
             if all that are limited pass; None where the contract sets no limit.
+        least: like that of a rate.
+        most: likewise. If the limit is kept by the interval, but not by these bounds, the verdict
+            is insufficient_support.
     """
 
     reference: str
@@ -95,6 +104,8 @@ class ShownGap:
     ratio_lower: float | None = None
     ratio_upper: float | None = None
     verdict: Verdict | None = None
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +171,14 @@ class ShownAgreement:
         at_least: shown instead of it where fewer than k pairs disagree.
         lower: lower bound of the 95 % interval, rounded down.
         upper: upper bound, rounded up; 1 where kappa is coded.
+        wrong: share of wrong labels at most, if both reviewers err alike; None where coded.
     """
 
     kappa: float | None
     at_least: float | None
     lower: float
     upper: float
+    wrong: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

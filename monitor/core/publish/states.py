@@ -7,7 +7,8 @@ suppressed             the rate is hidden, whatever the reason
 insufficient_support   support below the contract's minimum, of the slice or its
                        reference, at the rate of both together; or the reference
                        is hidden
-maturing               a labelled metric with completeness below 0.90
+maturing               a labelled metric with completeness below 0.90; or the limits are
+                       kept, but not whatever the missing labels would say
 no_limit               the contract sets no limit that applies
 suspected              the bounds of the gap or the ratio are beyond the limit and the
                        slice is worse off, or the rate is beyond its level; of a named
@@ -50,6 +51,7 @@ import numpy.typing as npt
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -223,6 +225,9 @@ def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
     states |= {
         m: with_others_behind(states[m]) for m, finding in evidence.items() if finding.others_behind
     }
+    if row.completeness is not None and row.completeness >= SHOWN_MATURE:
+        # It would be within the contract but for a few missing labels: these end no breach.
+        states |= {m: State.INCONCLUSIVE for m in since if states[m] is State.MATURING}
     states |= {metric: with_crossing(states[metric]) for metric in since}
     breached = [metric for metric in since if states[metric] is State.BREACH]
     return replace(

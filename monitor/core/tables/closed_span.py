@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
+from monitor.core.tables.label_tables import (
+    FirstEdition,
+    LabelCounts,
+    label_tables,
+    unanswered_table,
+)
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.row_counts import Column, changed_labels
 from monitor.core.tables.settings import TableSettings
-from monitor.core.tables.spans import Edition, Span
+from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.tables.table_rule import Draft, publish
 
 
@@ -39,7 +44,7 @@ class ClosedSpan:
         return publish([draft], past, self.settings.k)
 
     def first_edition(self) -> tuple[Table, ...]:
-        """Return the label tables (ready, not ready) of the first edition."""
+        """Return the first edition of the label tables; a week's has missing labels as well."""
         past = [table for table in self.past if table.edition is Edition.FIRST]
         return self._label_tables(past, None)
 
@@ -54,7 +59,7 @@ class ClosedSpan:
         return publish([draft], past, self.settings.k)
 
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
-        """Return final label tables; rows with fewer than k changed labels repeat the first.
+        """Return the final edition; rows with fewer than k changed labels repeat the first.
 
         Args:
             counts_before: :attr:`label_counts` when the first edition was made.
@@ -70,10 +75,17 @@ class ClosedSpan:
         return self.rows[Column.READY :, :, self.settings.reviewed]
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
-        settings = self.settings
+        settings, span, k = self.settings, self.span, self.settings.k
         ready, not_ready, _ = self.label_counts
-        frame, tied = settings.frame(self.span, Measure.READY), _without_pairs(past)
-        return label_tables(frame, LabelCounts(ready, not_ready), tied, settings.k, first)
+        frame, tied = settings.frame(span, Measure.READY), _without_pairs(past)
+        labels = label_tables(frame, LabelCounts(ready, not_ready), tied, k, first)
+        if span.kind < SpanKind.WEEK:  # in a day, too few are missing for any band but the lowest
+            return labels
+        unanswered = self.rows[Column.UNANSWERED][:, settings.reviewed]
+        without_bands = settings.frame(span, Measure.UNANSWERED)
+        places = frame.layout.places_of(without_bands.layout.rows)
+        draft = Draft(without_bands, Measure.UNANSWERED, unanswered[places])
+        return (*labels, *unanswered_table(draft, labels, tied, k, first))
 
 
 def _without_pairs(tables: Sequence[Table]) -> list[Table]:

@@ -17,7 +17,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,12 +66,7 @@ class Counted:
         """Return the middle of each count's band, shape (parts, rows)."""
         return np.asarray((self.low + self.high) / 2)
 
-    def rows(self, places: Int64s) -> Counted:
-        """Return the counts of the rows at given places; a negative place gives a row not shown."""
-        present = places >= 0
-        return Counted(
-            np.where(present, self.low[:, places], 0),
-            np.where(present, self.high[:, places], 0),
-            np.where(present, self.variance[:, places], 0),
-            present & self.shown[places],
-        )
+    def plus(self, more: Floats) -> Counted:
+        """Return the counts with up to so many more; a count below k stays a bound."""
+        added = more.astype(np.int64)
+        return replace(self, low=self.low + added * (self.low > 0), high=self.high + added)

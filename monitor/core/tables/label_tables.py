@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Bools, Coarseness
+from monitor.core.tables.bands import Bools, Coarseness, Detail
 from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.spans import Edition
 from monitor.core.tables.table_rule import Draft, publish
@@ -58,7 +58,7 @@ class FirstEdition:
     """Label tables of the first edition, and how many labels of each row changed since.
 
     Attributes:
-        tables: the first edition, one table of each label measure.
+        tables: the first edition, one table of each measure.
         changed: labels of each row that came, were replaced or were retracted since, each counted
             once, shape (rows,). A row with fewer than k of them repeats what it showed.
     """
@@ -91,6 +91,35 @@ def label_tables(
     if first is not None:
         drafts = [_final_draft(draft, first, k) for draft in drafts]
     return publish(drafts, past, k)
+
+
+def unanswered_table(
+    draft: Draft,
+    labels: Sequence[Table],
+    past: Sequence[Table],
+    k: int,
+    first: FirstEdition | None = None,
+) -> tuple[Table, ...]:
+    """Return the table of requested labels that have not come, alone in the tuple.
+
+    It is made after the label tables of its span, so only its own rows are coarsened for what it
+    would tell of them. A row that shows no labels shows nothing.
+
+    Args:
+        draft: the counts; its frame may lack rows of the label tables.
+        labels: label tables of the span and edition.
+        past: tables within the span; those of the span itself and of missing labels bind it.
+        k: smallest cell that may be shown.
+        first: the first edition, of all rows of the label tables; None for the first one.
+    """
+    rows = labels[0].layout.places_of(draft.frame.layout.rows)
+    shown = np.all([table.bands.detail[rows] == Detail.COUNTS for table in labels], axis=0)
+    least = np.where(shown, Coarseness.FINE, Coarseness.WITHHELD).astype(np.int8)
+    draft = replace(draft, least=least)
+    if first is not None:
+        draft = _final_draft(draft, replace(first, changed=first.changed[rows]), k)
+    bound = (t for t in past if t.span == draft.frame.span or t.measure is draft.measure)
+    return publish([draft], [*bound, *labels], k)
 
 
 def _final_draft(draft: Draft, first: FirstEdition, k: int) -> Draft:

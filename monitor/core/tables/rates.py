@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.counts.cells import Route
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.metric import Among, Metric
@@ -92,7 +92,22 @@ class LabelledCounts:
     @property
     def all_labelled(self) -> Bools:
         """Return True where decisions may all be labelled, by their bands; (strata, rows)."""
-        return self.decisions.low <= self.ready.high + self.not_ready.high
+        return self.decisions.low <= self.labels_high
+
+    @property
+    def labels_low(self) -> Int64s:
+        """Return the smallest number of labels in each stratum, (strata, rows)."""
+        return self.ready.low + self.not_ready.low
+
+    @property
+    def labels_high(self) -> Int64s:
+        """Return the largest number of labels in each stratum, (strata, rows)."""
+        return self.ready.high + self.not_ready.high
+
+    @property
+    def shown(self) -> Bools:
+        """Return True for each row whose counts all three tables show, (rows,)."""
+        return self.decisions.shown & self.ready.shown & self.not_ready.shown
 
 
 def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:

@@ -6,10 +6,8 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands
@@ -19,21 +17,24 @@ from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """Kind of thing that a table's rows count: decisions, labels of one kind, or label pairs.
+    """Kind of thing that a table's rows count: decisions, labels, missing labels or label pairs.
 
-    PAIRS are decisions that two reviewers labelled. Their tables are tied to one another alone: a
-    band of pairs begins where the bands of the labels end, so it takes one value from a label count
-    at most.
+    UNANSWERED are requested labels that have not come. PAIRS are decisions that two reviewers
+    labelled. Their tables are tied to one another alone: a band of pairs begins where the bands of
+    the labels end, so it takes one value from a label count at most.
     """
 
     DECISIONS = "decisions"
     READY = "ready"
     NOT_READY = "not_ready"
+    UNANSWERED = "unanswered"
     PAIRS = "pairs"
 
 
 Key = tuple[Span, Measure, Edition]
 LABEL_MEASURES = (Measure.READY, Measure.NOT_READY)
+ALL_OR_NOTHING = (*LABEL_MEASURES, Measure.UNANSWERED)
+"""Measures of which a row shows all its counts, however small, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,6 @@ class Reader:
         return narrowed(
             np.concatenate([nothing, *low]), np.concatenate([nothing, *high]), self.sums
         )
-
-    def by_table(self, cells: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Split an array of all cells into a list of one array per table, shape (rows, columns)."""
-        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
-        parts = np.split(cells, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
         """Yield lists of (new table's number, row) by their distance from a cell, counted in sums.
@@ -238,11 +233,12 @@ class _Ties:
         return self._matching_cells(first, table) if cells is None else cells
 
     def _edition_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """Yield, for a final edition, the guess that it includes the first edition's labels."""
+        """Yield, for a final edition, the guess that labels only came since the first one."""
         if table.edition is Edition.FINAL:
             first = self._matching_cells((table.span, table.measure, Edition.FIRST), table)
             if first is not None:
-                yield Sums.tied(cells, [first, None])
+                fewer = table.measure is Measure.UNANSWERED
+                yield Sums.tied(*((first, [cells, None]) if fewer else (cells, [first, None])))
 
     def _label_sums(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
         """Yield the guess that each part's decisions are ready, not ready or unlabelled."""
@@ -251,6 +247,9 @@ class _Ties:
         if decisions is not None and not_ready is not None:
             parts = [ready[:, 1:], not_ready[:, 1:], unlabelled]
             yield Sums.tied(decisions[:, 1:], parts)
+        missing = self._matching_cells((table.span, Measure.UNANSWERED, table.edition), table)
+        if missing is not None:  # where every label is requested, nothing else has none
+            yield Sums.tied(unlabelled, [missing[:, 1:]])
 
 
 def _shape(table: Table) -> tuple[int, int]:

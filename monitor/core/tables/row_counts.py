@@ -12,17 +12,21 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.settings import Part, TableSettings
 from monitor.core.tables.spans import SpanKind
 
-_COUNTED = [Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED]
+_COUNTED = [
+    *(Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED),
+    *(Counter.Q, Counter.UNDECIDABLE),
+]
 _PAIRS = [Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART]
 
 
 class Column(enum.IntEnum):
-    """Counter of a part of a row: index on the first axis of arrays (4, rows, parts)."""
+    """Counter of a part of a row: index on the first axis of arrays (5, rows, parts)."""
 
     DECISIONS = 0
-    READY = 1  # labelled ready
-    NOT_READY = 2
-    REVISED = 3  # the label was corrected, adjudicated or retracted
+    UNANSWERED = 1  # a label was requested, and has not come
+    READY = 2  # labelled ready
+    NOT_READY = 3
+    REVISED = 4  # the label was corrected, adjudicated or retracted
 
 
 def changed_labels(first: Int64s, now: Int64s) -> Int64s:
@@ -67,7 +71,7 @@ class RowCounter:
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
     def count(self, counts: Counts, index: CellIndex, kind: SpanKind = SpanKind.WEEK) -> Int64s:
-        """Return exact counts of a span's rows, shape (4, rows, parts): see :class:`Column`."""
+        """Return exact counts of a span's rows, shape (5, rows, parts): see :class:`Column`."""
         settings = self._settings
         texts, codes, by_stratum = self._counts_by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
@@ -78,8 +82,9 @@ class RowCounter:
         bands = decode_strata(codes).band if settings.bands else np.zeros_like(codes)
         np.add.at(table, (bands, places), by_stratum)
         # Labels may be folded a moment before their decisions, or corrections before labels.
-        decisions, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
-        columns = (decisions, ready, (labelled - ready).clip(0), revised)
+        decisions, labelled, ready, revised, asked, unclear = np.moveaxis(table.clip(0), -1, 0)
+        unanswered, not_ready = (asked - labelled - unclear).clip(0), (labelled - ready).clip(0)
+        columns = (decisions, unanswered, ready, not_ready, revised)
         rows = settings.layout_of(kind).count(texts, np.stack(columns).transpose(3, 1, 0, 2))
         return rows.swapaxes(0, 1)
 

@@ -121,12 +121,13 @@ class TableSettings:
         return [place for place, part in enumerate(self.parts) if part.audit_rate is not None]
 
     def frame(self, span: Span, measure: Measure = Measure.DECISIONS) -> Frame:
-        """Return the frame of a span's table of a measure; pairs have no rows of score bands."""
+        """Return the frame of a span's table; pairs and missing labels have no score bands."""
         if measure is Measure.PAIRS:
             return Frame(span, self.layout_of(SpanKind.DAY), PAIR_PARTS)
         every = measure is Measure.DECISIONS
+        kind = SpanKind.DAY if measure is Measure.UNANSWERED else span.kind
         names = (part.name for part in self.parts if every or part.audit_rate is not None)
-        return Frame(span, self.layout_of(span.kind), tuple(names))
+        return Frame(span, self.layout_of(kind), tuple(names))
 
     def placed(self, atom: str) -> str | None:
         """Return an atom of the attributes in tables; None outside the use case.

@@ -37,7 +37,7 @@ import numpy as np
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, row_rule
 from monitor.core.tables.narrowing import ANY
-from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Reader, Table
+from monitor.core.tables.reader import ALL_OR_NOTHING, Frame, Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
 Before = Callable[[], tuple[Int64s, Int64s]]
@@ -70,7 +70,7 @@ class Draft:
 
         A hidden row of labels says nothing, while a hidden row of decisions has fewer than k.
         """
-        labels = self.measure in LABEL_MEASURES
+        labels = self.measure in ALL_OR_NOTHING
         bands = row_rule(self.counts, k, steps, labels=labels)
         if self.kept is not None and self.repeats is not None:
             bands = self.kept.where(self.repeats, bands)
@@ -124,7 +124,7 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         One table of each draft, in their order. It depends on the drafts and on what the past
         shows, on no other count, and not on the order of ``past``.
     """
-    steps, labels = [draft.start for draft in drafts], drafts[0].measure in LABEL_MEASURES
+    steps, labels = [draft.start for draft in drafts], drafts[0].measure in ALL_OR_NOTHING
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
@@ -193,7 +193,7 @@ _Order = Sequence[Sequence[_Rank | None]]
 
 def _ranks(draft: Draft, table: Table, steps: Steps) -> list[_Rank | None]:
     """Return the order in which rows are made coarser; None for rows that stay as they are."""
-    labels = draft.measure in LABEL_MEASURES
+    labels = draft.measure in ALL_OR_NOTHING
     last = (table.bands.detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
     rows = zip(
         table.bands.detail.tolist(),

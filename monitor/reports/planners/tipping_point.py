@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.lines import places
-from monitor.core.publish.missing_labels import possible_range
+from monitor.core.publish.missing_labels import possible_range, rate_if_wrong
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
 from monitor.core.rates.tolerance import SLACK
@@ -107,10 +107,7 @@ class _Side:
 
     def even(self, share: float) -> tuple[float, float]:
         """Return how far the rate may fall and rise if ``share`` of all labels is wrong."""
-        served, reviewed = self.rate * self.hits, (1 - self.rate) * self.hits
-        route = served + self.other_rate * (1 - self.hits)
-        hits_left = max(served - share * route, 0.0), max(reviewed - share * (1 - route), 0.0)
-        change = (hits_left[0] / sum(hits_left) if sum(hits_left) > 0 else self.rate) - self.rate
+        change = rate_if_wrong(self.rate, self.other_rate, self.hits, share) - self.rate
         return max(-change, 0.0), max(change, 0.0)
 
 

@@ -18,7 +18,8 @@ from monitor.store import bulk
 from monitor.store.schema import COUNTER_COLUMNS
 
 _READ = (
-    *(Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED),
+    *(Counter.N, Counter.Q, Counter.LABELLED, Counter.READY),
+    *(Counter.UNDECIDABLE, Counter.REVISED),
     *(Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART),
 )
 _NAMES = [COUNTER_COLUMNS[counter] for counter in _READ]
@@ -27,7 +28,7 @@ _WITHIN = "FROM counts WHERE grain = :grain AND pane >= :first AND pane < :end"
 
 
 def span_sums(connection: sa.Connection, span: Span) -> Counts:
-    """Return the counts of a span by cell; only decisions, labels, revisions and pairs are set."""
+    """Return the counts of a span by cell; only counters that tables show are set."""
     return merge(_sums(connection, *panes) for panes in panes_of(span))
 
 

@@ -20,10 +20,10 @@ from adversary.table_worlds import NONE, NOT_READY, READY, Ints, K, TableWorld
 
 from monitor.core.tables.bands import Detail
 from monitor.core.tables.narrowing import ANY
-from monitor.core.tables.reader import Measure, Reader, Table
+from monitor.core.tables.reader import LABEL_MEASURES, Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
-LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY}
+LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY, Measure.UNANSWERED: NONE}
 FEW_SHARE = 10
 NOTHING = -1
 SECONDS = 10.0
@@ -139,8 +139,13 @@ class Attack:
         targets: dict[bytes, Target] = {}
         reader = Reader.from_tables(self._tables, ())
         low, high = reader.intervals(())
-        for table, widths in zip(reader.past, reader.by_table(high - low + 1), strict=True):
+        ends = np.cumsum([rows * columns for rows, columns in reader.shapes])
+        by_table = np.split(high - low + 1, ends[:-1])
+        for table, shape, flat in zip(reader.past, reader.shapes, by_table, strict=True):
+            widths = flat.reshape(shape)
             for row in np.flatnonzero(table.layout.declared).tolist():
+                if table.measure is Measure.UNANSWERED and self._is_told(table, row):
+                    continue
                 columns = [*self._columns(table, row), *self._unlabelled(table, row)]
                 for width, (name, cells) in zip(widths[row], columns, strict=False):
                     truth = int(self._truth[cells].sum())
@@ -175,11 +180,13 @@ class Attack:
 
     def _unlabelled(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
         """The decisions of each part without a label, unless the reader is told of these."""
-        told = self._told > 0 or self._told_rows(table)[row]
-        if table.measure is Measure.READY and not told:
+        if table.measure is Measure.READY and not self._is_told(table, row):
             for part, name in enumerate(table.frame.parts):
                 cells = self._labelled_as(NONE, table, row)
                 yield f"no label of {name}", cells[:, :, part].ravel()
+
+    def _is_told(self, table: Table, row: int) -> bool:
+        return self._told > 0 or bool(self._told_rows(table)[row])
 
     def _labelled_as(self, label: int, table: Table, row: int) -> Ints:
         cells = self._unknowns(table, row)
@@ -198,7 +205,7 @@ class Attack:
                 if repeated[row]:
                     continue
             self._read_row(table, row, columns)
-            if table.measure in LABEL_OF and table.bands.detail[row] == Detail.HIDDEN:
+            if table.measure in LABEL_MEASURES and table.bands.detail[row] == Detail.HIDDEN:
                 self._guess_few_labels(table, row)
         if table.measure is Measure.READY:
             self._read_unlabelled(table)
@@ -220,7 +227,7 @@ class Attack:
 
     def _guess_few_labels(self, table: Table, row: int) -> None:
         """The row is hidden: the reader guesses that all its label counts are below k."""
-        for label in LABEL_OF.values():
+        for label in (READY, NOT_READY):
             for part in range(len(table.frame.parts)):
                 cells = self._labelled_as(label, table, row)[:, :, part].ravel()
                 if self._truth[cells].sum() < self._k:

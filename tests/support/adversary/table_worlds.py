@@ -15,9 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import atom_text
-from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
+from monitor.core.tables.label_tables import (
+    FirstEdition,
+    LabelCounts,
+    label_tables,
+    unanswered_table,
+)
 from monitor.core.tables.layout import Layout
-from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Table
+from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.spans import ANCHOR, Edition, Span, SpanKind
 from monitor.core.tables.table_rule import Draft, publish
 from monitor.core.time import DAY
@@ -121,6 +126,11 @@ class TableWorld:
         states = self.in_rows(span, self.counts.sum(axis=(axis, 5)))
         return LabelCounts(states[:, :, READY], states[:, :, NOT_READY])
 
+    def unlabelled_in(self, span: Span, edition: Edition) -> Ints:
+        """Decisions without a label as an edition counts them, shape (rows, routes)."""
+        axis = 4 if edition is Edition.FIRST else 3
+        return self.in_rows(span, self.counts.sum(axis=(axis, 5)))[:, :, NONE]
+
     def changed_in(self, span: Span) -> Ints:
         """Labels of each row that differ between the editions."""
         same = np.eye(3, dtype=bool)[:, :, None]
@@ -163,9 +173,13 @@ def _labels_published(
     counts, frame = world.labels_of(span, edition), Frame(span, world.layout(span), PARTS)
     first = None
     if edition is Edition.FINAL:
-        here = [t for t in past if t.span == span and t.measure in LABEL_MEASURES]
+        here = [t for t in past if t.span == span and t.measure is not Measure.DECISIONS]
         first = FirstEdition(here, world.changed_in(span))
-    return label_tables(frame, counts, past, k, first)
+    labels = label_tables(frame, counts, past, k, first)
+    if span.kind < min(SpanKind.WEEK, world.kinds[-1]):
+        return labels
+    draft = Draft(frame, Measure.UNANSWERED, world.unlabelled_in(span, edition))
+    return (*labels, *unanswered_table(draft, labels, past, k, first))
 
 
 def all_pairs(attributes: int) -> tuple[tuple[int, ...], ...]:

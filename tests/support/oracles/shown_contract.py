@@ -96,11 +96,31 @@ def expected_of(
     if not compared and _is_behind(row, rows, metric):
         return {("suspected", None)}
     expected = {(_state([verdict, _by_level(contract, metric, rate, row["slice"])]), verdict)}
+    if expected == {("within_contract", verdict)} and not _kept_at_worst(contract, row, metric):
+        return {out, short}
     if gap is not None and gap["reference"] == "complement":
         expected.add(short)
     if metric not in _UNLABELLED:
         expected.add(out)
     return expected
+
+
+def _kept_at_worst(contract: Row, row: Row, metric: str) -> bool:
+    """Whether the limits are kept whatever the missing labels say, by the bounds that are shown."""
+    rate, gap = ({**shown, **_worst(shown)} for shown in (row["rates"][metric], _gap(row, metric)))
+    limit, ratio = contract["max_gaps"].get(metric), contract["min_ratios"].get(metric)
+    by_gap = _of_both(gap, limit, ratio) if gap else None
+    return {by_gap, _by_level(contract, metric, rate, row["slice"])} <= {"pass", None}
+
+
+def _gap(row: Row, metric: str) -> Row:
+    return row["gaps"].get(metric) or {}
+
+
+def _worst(shown: Row) -> Row:
+    if shown.get("least") is None:
+        return {}
+    return {"lower": shown["least"], "upper": shown["most"]}
 
 
 def _supported(contract: Row, metric: str, row: Row) -> bool:

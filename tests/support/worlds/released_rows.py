@@ -61,6 +61,7 @@ def rows_of(
         Measure.DECISIONS: both[:, :, Counter.N],
         Measure.READY: ready,
         Measure.NOT_READY: both[:, :, Counter.LABELLED] - ready,
+        Measure.UNANSWERED: (both[:, :, Counter.Q] - both[:, :, Counter.LABELLED]).clip(0),
     }
     tables = UseCaseTables(parts)
     for measure, numbers in measures.items():
@@ -71,7 +72,8 @@ def rows_of(
         ]
         names = tuple(parts[p].name for p in chosen)
         frame = Frame(_SPAN, Layout((*rows, *rests, *bands), ()), names)
-        tables.add([Table(frame, measure, row_rule(by_part[:, chosen], k))])
+        labels = measure is Measure.UNANSWERED
+        tables.add([Table(frame, measure, row_rule(by_part[:, chosen], k, labels=labels))])
     (attributes,) = {tuple(parse_atom(text)) for text in counts.slices}
     group = GroupBy(attributes, reference or "complement")
     names = ("lesson", "1", "tests")

@@ -70,6 +70,16 @@ def skips_reviews(row: int, share: float, since: float, *, ready: bool) -> Drawn
     return lost
 
 
+def skips_wrong_audits(row: int, share: float) -> Drawn:
+    """Audits of a slice leave out a share of the replies that were served without being ready."""
+
+    def lost(all_: Draws) -> npt.NDArray[np.bool_]:
+        wrong: npt.NDArray[np.bool_] = (all_.row == row) & all_.auto & ~all_.ready
+        return wrong & (all_.luck < share)
+
+    return lost
+
+
 @dataclass(frozen=True)
 class Labelling:
     """A world: what is true of its slices, and what becomes of their labels.

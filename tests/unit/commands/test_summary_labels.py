@@ -20,8 +20,8 @@ from monitor.core.publish.snapshot import (
 from monitor.present.terminal import printed as on_terminal
 
 RATES = {
-    Metric.TPR: ShownRate(0.8, 0.75, 0.84, 500),
-    Metric.FPR: ShownRate(0.1, 0.07, 0.14, 500),
+    Metric.TPR: ShownRate(0.8, 0.75, 0.84, 500, least=0.4, most=1.0),
+    Metric.FPR: ShownRate(0.1, 0.07, 0.14, 500, least=0.0, most=0.5),
     Metric.READY: ShownRate(0.5, 0.47, 0.53, 500),
 }
 FINE = SliceRow("channel=chat", dict.fromkeys(RATES, State.INCONCLUSIVE), RATES, completeness=1.0)

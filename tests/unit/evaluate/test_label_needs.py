@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ TPR, FPR = Metric.TPR, Metric.FPR
 WEEK = Period(0, 7 * DAY)
 
 
-def rate(value: float | None, support: int, **codes: float) -> ShownRate:
+def rate(value: float | None, support: int, **codes: Any) -> ShownRate:
     return ShownRate(value, None, None, support, **codes)
 
 

@@ -143,11 +143,15 @@ def test_a_group_by_without_a_table_of_the_week_is_named() -> None:
 
 
 def test_the_agreement_of_two_reviewers_has_its_interval() -> None:
-    rows = [replace(BOTH[0], agreement=ShownAgreement(0.83, None, 0.65, 0.96)), *BOTH[1:]]
+    tpr = replace(BOTH[0].rates[Metric.TPR], if_wrong=(0.412, 0.907))
+    rates = {**BOTH[0].rates, Metric.TPR: tpr}
+    agreement = ShownAgreement(0.83, None, 0.65, 0.96, 0.06)
+    rows = [replace(BOTH[0], rates=rates, agreement=agreement), *BOTH[1:]]
     sections = document(report(release(*rows))).sections
     (found,) = (section for section in sections if section.title == "Annex: Rates")
     cells = [cell.text for row in found.tables[0].rows for cell in row]
     assert "0.83 (0.65 to 0.96)" in cells
+    assert [cell for cell in cells if cell.endswith("; 41.2 to 90.7 % if labels err")]
 
 
 def test_the_rows_of_some_slices_are_read_without_the_others() -> None:

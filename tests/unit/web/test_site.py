@@ -21,7 +21,7 @@ from set_clock import SetClock
 from alerts.rules import alerts, runbooks
 from monitor.core.contract import Metric, State
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
-from monitor.core.publish.snapshot import GroupTable, LimitKind, SliceRow, Snapshot
+from monitor.core.publish.snapshot import GroupTable, LimitKind, ShownAgreement, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.records import Shard
 from monitor.settings import Settings
@@ -193,6 +193,30 @@ def test_a_cell_that_is_not_decided_says_why(
     assert bool(cell["why"]) is bool(said)
     page = _text(site.get(f"/slice{SLICE}")[1])
     assert said in page
+
+
+def test_a_rate_says_what_disagreeing_reviewers_may_do_to_it(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    shown = full("channel=chat")
+    rates = {**shown.rates, Metric.TPR: replace(shown.rates[Metric.TPR], if_wrong=(0.412, 0.907))}
+    agreement = ShownAgreement(0.62, None, 0.5, 0.7, 0.08)
+    publish(engine, _in_state(State.INCONCLUSIVE, rates=rates, agreement=agreement), T0)
+    cell = site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]
+    assert cell["rate"]["if_wrong"] == [0.412, 0.907]
+    said = "if 8 % of labels are wrong, as reviewers disagree: 41.2 % to 90.7 %"
+    assert said in _text(site.get(f"/slice{SLICE}")[1])
+
+
+def test_a_cell_says_what_missing_labels_could_hide(engine: sa.Engine, site: ServedSite) -> None:
+    shown = full("channel=chat")
+    gaps = {Metric.TPR: replace(shown.gaps[Metric.TPR], least=-0.12, most=0.21)}
+    publish(engine, _in_state(State.MATURING, gaps=gaps), T0)
+    cell = site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]
+    assert (cell["gap"]["least"], cell["gap"]["most"]) == (-0.12, 0.21)
+    text = "Whatever the missing ones say, the gap is -12 to +21 points."
+    assert cell["until"] == text
+    assert f"Labels are still to come. {text}" in _text(site.get(f"/slice{SLICE}")[1])
 
 
 @pytest.mark.parametrize("state", [State.BREACH, State.INCONCLUSIVE])

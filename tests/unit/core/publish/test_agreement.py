@@ -13,8 +13,14 @@ from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.coding import Attribute
 from monitor.core.intervals import Z95
-from monitor.core.publish.agreement import Pairs, cohens_kappa, router_agreement, shown_agreement
-from monitor.core.publish.snapshot import ShownAgreement
+from monitor.core.publish.agreement import (
+    Pairs,
+    cohens_kappa,
+    rates_if_wrong,
+    router_agreement,
+    shown_agreement,
+)
+from monitor.core.publish.snapshot import ShownAgreement, ShownRate
 from monitor.core.tables.bands import row_rule
 from monitor.core.tables.row_counts import RowCounter
 from monitor.core.tables.settings import TableSettings
@@ -182,3 +188,38 @@ def test_a_hidden_row_says_nothing_of_its_reviewers() -> None:
 
 def test_other_windows_than_the_contract_s_say_nothing() -> None:
     assert set(agreements((100, 60, 40), shown_in="28d").values()) == {None}
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.03, 0.08])
+@pytest.mark.parametrize(("tpr", "fpr", "ready"), [(0.85, 0.10, 0.6), (0.3, 0.2, 0.2)])
+def test_labels_that_reviewers_got_wrong_leave_the_truth_between_the_bounds(
+    wrong: float, tpr: float, fpr: float, ready: float
+) -> None:
+    """Every label is wrong with this chance, of 2,000,000 decisions; pairs of two such labels."""
+    rng = np.random.default_rng(7)
+    truth = rng.random(2_000_000) < ready
+    served = rng.random(truth.size) < np.where(truth, tpr, fpr)
+    first, second = (truth ^ (rng.random(truth.size) < wrong) for _ in range(2))
+    both, neither, apart = first & second, ~first & ~second, first ^ second
+    shown = shown_of(int(both.sum()), int(neither.sum()), int(apart.sum()), k=1)
+    assert shown is not None
+    assert shown.wrong == pytest.approx(wrong, abs=0.001)
+    labels = (served[first], served[~first], first)
+    labelled = dict(zip((Metric.TPR, Metric.FPR, Metric.READY), map(np.mean, labels), strict=True))
+    rates = {m: ShownRate(float(x), float(x), float(x), 9) for m, x in labelled.items()}
+    changed = rates_if_wrong(rates, shown.wrong)
+    for metric, exact in ((Metric.TPR, tpr), (Metric.FPR, fpr)):
+        ends = changed[metric].if_wrong
+        assert (ends is None) == (wrong == 0)
+        low, high = ends or (rates[metric].lower, rates[metric].upper)
+        assert sorted([exact, labelled[metric]]) == pytest.approx([low, high], abs=0.004)
+
+
+def test_rates_without_points_or_disagreement_have_no_such_bounds() -> None:
+    bound = ShownRate(None, 0.9, 1.0, 500, at_least=0.9)
+    rates = {Metric.TPR: bound, Metric.FPR: ShownRate(0.1, 0.05, 0.15, 300)}
+    for wrong in (None, 0.0, 0.1):
+        assert rates_if_wrong(rates, wrong) == rates
+    few = shown_of(120, 80, 4)
+    assert few is not None
+    assert few.wrong is None

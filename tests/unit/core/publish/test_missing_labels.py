@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from released_rows import rows_of
 
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.publish.missing_labels import WorstCase, lacking, worst_cases
-from monitor.core.publish.snapshot import ShownRate, SliceRow
+from monitor.core.publish.snapshot import SliceRow
 
 CODING = Coding((), (0.5,), (1.0, 0.5))
 STRATA = [Stratum(r, b, 0).code for r in (Route.AUTO_SERVE, Route.HUMAN_REVIEW) for b in (0, 1)]
@@ -39,6 +37,13 @@ def row_of(strata: list[Counted]) -> SliceRow:
     return row
 
 
+def worst_cases(strata: list[Counted]) -> list[tuple[float, float]]:
+    """The shown ranges of TPR and FPR whatever the missing labels say."""
+    rates = row_of(strata).rates
+    ranges = [(rates[metric].least, rates[metric].most) for metric in (Metric.TPR, Metric.FPR)]
+    return [(least, most) for least, most in ranges if least is not None and most is not None]
+
+
 def truths(strata: list[Counted]) -> list[tuple[Fraction, Fraction]]:
     """TPR and FPR for every way in which the missing labels of each stratum may all be one."""
     found = []
@@ -52,16 +57,16 @@ def truths(strata: list[Counted]) -> list[tuple[Fraction, Fraction]]:
     return found
 
 
-counted = st.tuples(st.integers(15, 300), st.integers(15, 300), st.integers(0, 200))
+counted = st.tuples(st.integers(15, 300), st.integers(15, 300), st.integers(20, 200))
 
 
 @settings(deadline=None, max_examples=examples(60))
 @given(st.lists(counted, min_size=4, max_size=4))
 def test_whatever_the_missing_labels_say_the_rates_are_inside(strata: list[Counted]) -> None:
-    tpr, fpr = worst_cases(row_of(strata))
+    tpr, fpr = worst_cases(strata)
     for true_tpr, true_fpr in truths(strata):
-        assert tpr.lower <= float(true_tpr) <= tpr.upper
-        assert fpr.lower <= float(true_fpr) <= fpr.upper
+        assert tpr[0] <= float(true_tpr) <= tpr[1]
+        assert fpr[0] <= float(true_fpr) <= fpr[1]
 
 
 def test_the_ends_can_be_reached_but_for_the_interval() -> None:
@@ -73,68 +78,24 @@ def test_the_ends_can_be_reached_but_for_the_interval() -> None:
     ready, other = (9_999, 1, 1_000_000), (1, 9_999, 1_000_000)
     for served, held in ((ready, other), (other, ready)):
         strata: list[Counted] = [nothing, served, nothing, held]
-        tpr, fpr = worst_cases(row_of(strata))
+        tpr, fpr = worst_cases(strata)
         tprs, fprs = ([float(one) for one in rates] for rates in zip(*truths(strata), strict=True))
         if served is ready:
-            found, ends = (tpr.lower, fpr.upper), (min(tprs), max(fprs))
+            found, ends = (tpr[0], fpr[1]), (min(tprs), max(fprs))
         else:
-            found, ends = (tpr.upper, fpr.lower), (max(tprs), min(fprs))
+            found, ends = (tpr[1], fpr[0]), (max(tprs), min(fprs))
         assert found == pytest.approx(ends, abs=0.02)
 
 
-def shown(value: float, lower: float, upper: float) -> ShownRate:
-    return ShownRate(value, lower, upper, 500)
+@pytest.mark.parametrize(("missing", "matter"), [(0, False), (10, False), (11, True), (200, True)])
+def test_a_few_missing_labels_are_tolerated(missing: int, matter: bool) -> None:
+    strata: list[Counted] = [(60, 20, missing), (90, 5, 0), (30, 80, 0), (40, 90, 0)]
+    row = row_of(strata)
+    assert [len(worst_cases(strata)) == 2, (row.completeness or 0) < 0.98] == [matter, missing > 3]
 
 
-RATES = {
-    Metric.TPR: shown(0.8, 0.75, 0.84),
-    Metric.FPR: shown(0.1, 0.07, 0.14),
-    Metric.READY: shown(0.5, 0.47, 0.53),
-}
-ROW = SliceRow(
-    "channel=chat",
-    dict.fromkeys(RATES, State.MATURING),
-    RATES,
-    completeness=0.5,
-)
-
-
-def test_with_everything_there_the_range_is_the_interval() -> None:
-    tpr, fpr = worst_cases(replace(ROW, completeness=1.0))
-    assert tpr == WorstCase(Metric.TPR, 0.75, 0.84)
-    assert fpr == WorstCase(Metric.FPR, 0.07, 0.14)
-
-
-def test_less_complete_is_wider_and_without_labels_nothing_is_known() -> None:
-    ranges = [worst_cases(replace(ROW, completeness=c / 10)) for c in range(10, -1, -1)]
-    for wide, wider in pairwise(ranges):
-        for one, other in zip(wide, wider, strict=True):
-            assert other.lower <= one.lower
-            assert other.upper >= one.upper
-    assert [(one.lower, one.upper) for one in ranges[-1]] == [(0, 1), (0, 1)]
-
-
-def test_it_reads_nothing_but_what_is_shown() -> None:
-    """By hand: A = .375, H = .125, N_A = .425, N_H = .575 at the lower end, m = .5."""
-    tpr, _ = worst_cases(ROW)
-    least, most_held = 0.375 - 0.2125, 0.125 + 0.2875
-    assert tpr.lower == np.floor(100 * least / (least + most_held)) / 100
-
-
-@pytest.mark.parametrize("metric", list(RATES))
-def test_without_one_of_the_rates_there_is_none(metric: Metric) -> None:
-    coded = {**RATES, metric: ShownRate(None, 0.9, 1.0, 500, at_least=0.95)}
-    assert worst_cases(replace(ROW, rates=coded)) == ()
-    hidden = {m: rate for m, rate in RATES.items() if m is not metric}
-    assert worst_cases(replace(ROW, rates=hidden)) == ()
-    assert worst_cases(replace(ROW, completeness=None)) == ()
-
-
-def test_only_rows_that_lack_more_than_the_others_are_named() -> None:
-    fine = replace(ROW, slice="channel=email", completeness=0.95)
-    same = [replace(ROW, slice=f"channel={i}") for i in range(3)]
-    assert lacking([ROW, fine, replace(fine, slice="channel=fax")]) == [ROW]
-    assert lacking(same) == [], "where all lack labels, none is lacking them more"
-    assert lacking([ROW]) == []
-    settled = replace(ROW, states=dict.fromkeys(RATES, State.INCONCLUSIVE))
-    assert lacking([settled, fine]) == [], "a band's width is no lack"
+def test_one_in_fifty_is_tolerated_and_more_is_not() -> None:
+    fifty = [
+        ((6_000, 3_800, missing), (1, 0, 0), (3_000, 7_000, 0), (1, 0, 0)) for missing in (200, 201)
+    ]
+    assert [len(worst_cases([*strata])) for strata in fifty] == [0, 2]

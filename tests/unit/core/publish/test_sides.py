@@ -147,7 +147,10 @@ def test_a_ratio_turned_round_keeps_what_is_not_bounded() -> None:
     assert turned(compared, "channel=chat") == ShownGap(
         "channel=chat", 0.3, 0.2, 0.4, 0.4, 0.0, 0.4975
     )
-    assert turned(ShownGap("channel=email", None, -0.4, -0.2), "channel=chat").ratio_lower is None
+    coded = ShownGap("channel=email", None, -0.4, -0.2, least=-0.5, most=0.1)
+    assert turned(coded, "channel=chat") == ShownGap(
+        "channel=chat", None, 0.2, 0.4, least=-0.1, most=0.5
+    )
 
 
 def test_a_slice_behind_the_reference_and_one_ahead_of_it_are_two_harms() -> None:

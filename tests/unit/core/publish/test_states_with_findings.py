@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from monitor.core.contract import Metric, State
@@ -68,6 +70,12 @@ def test_lost_support_and_labels_that_are_out_stay_visible(one: State) -> None:
     assert found.states[TPR] is one
     assert found.evidence[TPR] == CROSSED
     assert found.breach_since == {}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.95, State.BREACH), (0.85, State.MATURING)])
+def test_a_few_missing_labels_end_no_breach(share: float, expected: State) -> None:
+    with_labels = replace(row(State.MATURING), completeness=share)
+    assert with_findings(with_labels, FOUND).states[TPR] is expected
 
 
 def test_what_is_hidden_says_nothing() -> None:

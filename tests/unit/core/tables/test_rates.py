@@ -155,12 +155,6 @@ def test_errors_of_counts_below_k_do_not_cancel_out() -> None:
     assert week.middle[1, 0] / np.sqrt(week.variance[1, 0]) == pytest.approx(np.sqrt(3))
 
 
-def test_rows_of_other_tables_are_found_or_hidden() -> None:
-    table = Counted.from_bands(row_rule(np.array([[50, 60], [70, 80]]), K))
-    assert table.rows(np.array([1, -1])).shown.tolist() == [True, False]
-    assert table.rows(np.array([1, -1])).low[0].tolist() == [66, 0]
-
-
 def sized(*sizes: int) -> Bands:
     return row_rule(np.array([[size // 2, size - size // 2] for size in sizes]), K)
 

@@ -43,12 +43,18 @@ SETTINGS = replace(
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: who, on which stratum, and what its label says (None: no label)."""
+    """One decision: who, on which stratum, and what its label says (None: no label).
+
+    Attributes:
+        unclear: the label came, and the reviewer could not tell.
+    """
 
     atom: str
     stratum: Stratum
     ready: bool | None
     revised: bool
+    asked: bool = False
+    unclear: bool = False
 
 
 def decisions(seed: int, number: int = 3_000) -> Iterator[Decision]:
@@ -66,7 +72,9 @@ def decisions(seed: int, number: int = 3_000) -> Iterator[Decision]:
         )
         label = (None, True, False)[rng.integers(3)]
         atom = atom_text({name: value for name, value in values.items() if value is not None})
-        yield Decision(atom, stratum, label, label is not None and rng.random() < 0.2)
+        asked, unclear = label is not None or rng.random() < 0.5, rng.random() < 0.3
+        revised = label is not None and rng.random() < 0.2
+        yield Decision(atom, stratum, label, revised, asked, asked and unclear and label is None)
 
 
 def counted(all_decisions: list[Decision]) -> tuple[Counts, CellIndex]:
@@ -81,6 +89,8 @@ def counted(all_decisions: list[Decision]) -> tuple[Counts, CellIndex]:
         values[Counter.LABELLED] += decision.ready is not None
         values[Counter.READY] += decision.ready is True
         values[Counter.REVISED] += decision.revised
+        values[Counter.Q] += decision.asked
+        values[Counter.UNDECIDABLE] += decision.unclear
     cells = np.array(sorted(rows), np.int64)
     atoms, strata = np.array([meaning[cell] for cell in cells.tolist()], np.int64).T.copy()
     texts = {content_id(decision.atom): decision.atom for decision in all_decisions}
@@ -116,6 +126,10 @@ def test_rows_and_parts_count_what_single_decisions_add_up_to(
             (rows[Column.READY], [d for d in here if d.ready is True]),
             (rows[Column.NOT_READY], [d for d in here if d.ready is False]),
             (rows[Column.REVISED], [d for d in here if d.revised]),
+            (
+                rows[Column.UNANSWERED],
+                [d for d in here if d.asked and d.ready is None and not d.unclear],
+            ),
         ):
             by_part = Tally(place[decision.stratum.route] for decision in chosen)
             assert column[number].tolist() == [by_part[i] for i in range(len(PARTS))], row
