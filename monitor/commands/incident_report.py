@@ -10,9 +10,10 @@ from rich.text import Text
 
 from monitor.commands.console import NONE, moment, plain_table
 from monitor.core.publish.annotations import Behind
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
-from monitor.core.publish.limit_words import limit_text
+from monitor.core.publish.limit_words import limit_text, numbers_text
 from monitor.core.publish.words import stage_text
 
 
@@ -24,8 +25,9 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
         names,
         (
             (str(incident.id), _severity(incident), _state(incident), incident.contract,
-             incident.metric.value, incident.slice, _limit_words(incident) or NONE,
-             incident.share or NONE, moment(incident.since), incident.by or NONE)
+             incident.metric.value, incident.slice or slice_name(""),
+             _limit_words(incident) or NONE, incident.share or NONE, moment(incident.since),
+             incident.by or NONE)
             for incident in incidents
         ),
     )  # fmt: skip
@@ -50,9 +52,10 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "state", _state(incident)
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
-    yield "slice", incident.slice
+    yield "slice", incident.slice or slice_name("")
     facts = incident.metric, incident.slice, incident.behind, incident.limit
     yield "what", incident_sentence(*facts)
+    yield "now", "" if incident.now is None else numbers_text(incident.now)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", moment(incident.since)
