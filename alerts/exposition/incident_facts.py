@@ -6,14 +6,14 @@ They reveal nothing that the tables do not show: an incident of a withheld slice
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.limit_words import relative_rate
-from monitor.core.publish.sides import gap_of
+from monitor.core.publish.lines import Cell, incident_cell
 from monitor.core.publish.snapshot import (
     ContractTable,
     LimitKind,
@@ -21,7 +21,6 @@ from monitor.core.publish.snapshot import (
     ShownGap,
     ShownIncident,
     ShownRate,
-    SliceRow,
 )
 
 
@@ -78,13 +77,11 @@ class IncidentFacts:
         latest, versions = incident.latest, _versions_text(incident)
         if latest is None:
             return cls(versions=versions)
-        rows = {row.slice: row for row in _rows_in_window(table, incident.group_by)}
-        rate = _rate(rows, incident.slice, incident.metric)
-        gap = _gap(table, incident)
-        relative = _relative(incident, gap)
+        cell = incident_cell(table, incident)
+        gap = None if cell is None else cell.gap
         return cls(
-            tuple(_sides(incident, rows, rate, gap)),
-            relative,
+            () if cell is None else tuple(_sides(incident, cell)),
+            _relative(incident, gap),
             latest.at,
             _window_says(incident, latest, gap),
             versions,
@@ -110,47 +107,12 @@ def _version(text: str) -> str:
     return short or "(none)"
 
 
-def _rows_in_window(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
-    """Yield the rows of a group-by (or the total, if empty) in the deciding window."""
-    for window in table.windows:
-        if window.window == table.window:
-            if not group_by:
-                yield window.total
-            for group in window.groups:
-                if group.group_by == group_by:
-                    yield from group.rows
-
-
-def _gap(table: ContractTable, incident: ShownIncident) -> ShownGap | None:
-    """Return the shown gap of an incident's slice in the deciding window; None without one."""
-    for window in table.windows:
-        for group in window.groups:
-            if (window.window, group.group_by) == (table.window, incident.group_by):
-                for row in group.rows:
-                    if row.slice == incident.slice:
-                        return gap_of(group, row, incident.metric)
-    return None
-
-
-def _rate(rows: Mapping[str, SliceRow], name: str, metric: Metric) -> ShownRate | None:
-    return rows[name].rates.get(metric) if name in rows else None
-
-
-def _sides(
-    incident: ShownIncident,
-    rows: Mapping[str, SliceRow],
-    rate: ShownRate | None,
-    gap: ShownGap | None,
-) -> Iterator[SideRate]:
+def _sides(incident: ShownIncident, cell: Cell) -> Iterator[SideRate]:
     """Yield the published rates that an incident compares: slice, and reference if there is one."""
-    if rate is None:
-        return
-    yield _side("slice", incident.slice, rate)
-    if incident.behind is Behind.LEVEL or gap is None:
-        return
-    reference_rate = _reference_rate(rows, incident, rate, gap)
-    if reference_rate is not None:
-        yield _side("reference", gap.reference, reference_rate)
+    if cell.rate is not None:
+        yield _side("slice", incident.slice, cell.rate)
+    if incident.behind is not Behind.LEVEL and cell.gap and cell.reference_rate:
+        yield _side("reference", cell.gap.reference, cell.reference_rate)
 
 
 def _side(side: str, name: str, rate: ShownRate) -> SideRate:
@@ -159,41 +121,6 @@ def _side(side: str, name: str, rate: ShownRate) -> SideRate:
     if rate.at_most is not None:
         return SideRate(side, name, rate.at_most, "at_most")
     return SideRate(side, name, rate.value or 0.0)
-
-
-def _reference_rate(
-    rows: Mapping[str, SliceRow], incident: ShownIncident, rate: ShownRate, gap: ShownGap
-) -> ShownRate | None:
-    """Return the rate that the slice is compared with, or its bounds; None if unknown.
-
-    For a complement it follows from the shown rows.
-    """
-    metric = incident.metric
-    if gap.reference != COMPLEMENT:
-        return _rate(rows, gap.reference, metric)
-    if rate.value is not None and gap.value is not None:
-        harm = gap.value if metric.harmed_by_less else -gap.value
-        return replace(rate, value=rate.value + harm)
-    return _common_bounds(
-        [row.rates.get(metric) for name, row in rows.items() if name != incident.slice]
-    )
-
-
-def _common_bounds(rates: Sequence[ShownRate | None]) -> ShownRate | None:
-    """Return bounds of several rows' common rate, the range of their rates; None if unknown."""
-    shown_rates = [rate for rate in rates if rate is not None]
-    if not shown_rates or len(shown_rates) < len(rates):
-        return None
-    if len(shown_rates) == 1:
-        return shown_rates[0]
-    nothing = ShownRate(None, None, None, 0)
-    highest = [rate.at_most if rate.value is None else rate.value for rate in shown_rates]
-    lowest = [rate.at_least if rate.value is None else rate.value for rate in shown_rates]
-    if None not in highest:
-        return replace(nothing, at_most=max(high for high in highest if high is not None))
-    if None not in lowest:
-        return replace(nothing, at_least=min(low for low in lowest if low is not None))
-    return None
 
 
 _WHOLLY_BEYOND = (Verdict.FAIL, Verdict.BETTER_OFF)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import incident_sentence, value_text
 from monitor.core.publish.incident_reports import ActReport, IncidentReport
-from monitor.core.publish.limit_words import limit_text
+from monitor.core.publish.limit_words import limit_text, numbers_text
 from monitor.core.publish.words import NONE, iso_text, stage_text
 from monitor.present.document import Table, table
 
@@ -18,7 +19,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> tuple[Table, ...]:
         "id|severity|state|contract|metric|slice|limit|share|since|by",
         (
             (str(incident.id), _severity(incident), _state(incident), incident.contract,
-             incident.metric.value, incident.slice,
+             incident.metric.value, incident.slice or slice_name(""),
              limit_text(incident.limit) if incident.limit else NONE,
              incident.share or NONE, iso_text(incident.since), incident.by or NONE)
             for incident in incidents
@@ -41,9 +42,10 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "state", _state(incident)
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
-    yield "slice", incident.slice
+    yield "slice", incident.slice or slice_name("")
     facts = incident.metric, incident.slice, incident.behind, incident.limit
     yield "what", incident_sentence(*facts)
+    yield "now", "" if incident.now is None else numbers_text(incident.now)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", iso_text(incident.since)

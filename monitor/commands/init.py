@@ -70,7 +70,7 @@ def command(path: Path, sample: str | None) -> None:
     key_file = path.with_name(KEY_FILE)
     if not key_file.exists():
         write_key(key_file)
-    path.write_text(settings_text(answers))
+    path.write_text(settings_text(answers), encoding="utf-8")
     try:
         load_settings(path)
     except SettingsError:

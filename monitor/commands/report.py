@@ -247,10 +247,14 @@ def _find_report(
         )
     reached = decode(shown[1]).watermark if shown else None
     if reached is None or reached < week.end:
-        until = "nothing is counted yet" if reached is None else moment_text(reached, week.zone)
+        complete = (
+            "no table is published yet"
+            if reached is None
+            else f"decisions are complete up to {moment_text(reached, week.zone)}"
+        )
         raise _NotYetError(
             f"week {week.name} is not over: it ends {moment_text(week.end, week.zone)}, and"
-            f" decisions are complete up to {until}; take an earlier week or wait"
+            f" {complete}; take an earlier week or wait"
         )
     if weeks and week.name < weeks[-1]:
         raise SlicewatchError(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import Metric
 from monitor.core.publish.agreement import router_agreement
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS
@@ -15,7 +15,6 @@ from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import (
-    SliceLine,
     all_metrics,
     find_place,
     line,
@@ -245,7 +244,6 @@ def slice_content(
     table, place = chosen_place(snapshot, view)
     metric = chosen_metric(table, view)
     row = place.row
-    reference = _reference(place, metric)
     subject = table.contract, metric, row.slice
     return SliceContent(
         moment=at,
@@ -257,8 +255,7 @@ def slice_content(
         windows=tuple(window_table.window for window_table in table.windows),
         metric=metric,
         line=line(place, all_metrics(table)),
-        reference=reference,
-        reference_line=_reference_line(table, place, reference),
+        reference=_reference(place, metric),
         calibration=tuple(
             BandContent(band_cell.band, band_cell.rate) for band_cell in row.calibration
         ),
@@ -302,14 +299,6 @@ def _reference(place: Place, metric: Metric) -> str | None:
     gaps = place.row.gaps
     gap = gaps.get(metric) or next(iter(gaps.values()), None)
     return None if gap is None else gap.reference
-
-
-def _reference_line(table: ContractTable, place: Place, reference: str | None) -> SliceLine | None:
-    """Return the line of a row's reference; None for a complement or if it is not shown."""
-    if reference in (None, COMPLEMENT) or not isinstance(place.table, GroupTable):
-        return None
-    reference_place = find_place(table, place.window, place.table.group_by, reference or "")
-    return None if reference_place is None else line(reference_place, all_metrics(table))
 
 
 def _finding(noted: Noted) -> Finding:

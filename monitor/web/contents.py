@@ -195,7 +195,6 @@ class SliceContent:
         metric: the one that the history is of.
         line: its numbers.
         reference: slice text of the reference, or ``complement``; None where there is none.
-        reference_line: its numbers; None of a complement.
         calibration: by score band.
         agreement: of two reviewers; None where too few decisions have two labels.
         router_agreement: kappa of the router with its reviewers; None where a rate has no point.
@@ -216,7 +215,6 @@ class SliceContent:
     metric: Metric
     line: SliceLine
     reference: str | None
-    reference_line: SliceLine | None
     calibration: tuple[BandContent, ...]
     agreement: ShownAgreement | None
     router_agreement: float | None

@@ -171,14 +171,12 @@ class PageRenderer:
             error: reason why the last act was refused.
         """
         cell = _cell_of(content.line, incident.metric) if content else None
-        reference = content.reference_line if content else None
         scale = charts.gap_scale(charts.sizes([cell] if cell else []))
         draw = charts.rate_history if incident.behind is Behind.LEVEL else charts.gap_history
         return self._render(
             "incident",
             incident=incident,
             cell=cell,
-            reference_cell=_cell_of(reference, incident.metric) if reference else None,
             history=draw(content.history, _history_marks(content)) if content else "",
             slice_link=incident_view(incident).query() if content else "",
             at=at,
@@ -227,7 +225,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "ratio": words.ratio_text,
         "limit": limit_words.limit_text,
         "limits": limit_words.limits_text,
-        "compared": limit_words.compared_text,
+        "numbers": limit_words.numbers_text,
         "decides": limit_words.decides_text,
         "slice": slice_name,
         "severity": words.severity_text,

@@ -158,7 +158,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     }
     news = (
         "Ready replies from channel chat are sent at once less often: 57 %, channel mail 88 %"
-        " (limit 10 points), since 1 Jun or earlier."
+        " (31 points, limit 10), since 1 Jun or earlier."
     )
     description = (
         "Contract replies, incident 7. A disparity in routing, not a statement about people."
@@ -367,7 +367,7 @@ def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered
     assert one["labels"]["severity"] == "ticket"
     assert one["annotations"]["summary"] == (
         "Replies sent at once from channel chat are ready less often: 77 %, channel mail 92 %"
-        " (limit 5 points), since 1 Jun or earlier."
+        " (15 points, limit 5), since 1 Jun or earlier."
     )
     assert one["annotations"]["runbook_url"] == f"{RUNBOOKS}/{BREACH}-precision.md"
     assert (

@@ -229,14 +229,14 @@ def assert_says(alert: Body, text: str) -> None:
     since = f"{day(3, 1):%d %b}".lstrip("0")
     title = (
         rf"Ready replies from {text} are sent at once less often: [\d.]+ %, (others|\w+ \w+)"
-        rf" [\d.]+ % \(limit 10 points\), since {since} or earlier\."
+        rf" [\d.]+ % \([\d.]+ points, limit 10\), since {since} or earlier\."
     )
     assert re.fullmatch(title, said["summary"]), said["summary"]
     expected = [
         r"Contract replies, incident \d+\. A disparity in routing, not a statement about people\."
         r" Owner: triage team\. Synthetic test conditions, not real requests\.",
         r"Found by the sequential test\. The figures end \d+ Jan \d\d:\d\d UTC(\.|, before.*\.) No"
-        r" change of versions or settings in the two days before\.",
+        r" change of versions or settings from two days before it began\.",
         r"First: review the waiting replies .* and find the cause\. .* Acknowledge: slicewatch"
         r" incident ack \d+ --by NAME",
     ]

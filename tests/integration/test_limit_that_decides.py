@@ -17,13 +17,14 @@ from rich.console import Console
 from monitor.commands.incident_report import details
 from monitor.commands.incident_report import table_of as table_of_incidents
 from monitor.commands.summary import summary
-from monitor.core.contract import GroupBy, Limits, Metric, OwnLimits, Severity, State
+from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric, OwnLimits, Severity, State
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.conclusion import checks
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.incident_reports import report
 from monitor.core.publish.incidents import Incident
+from monitor.core.publish.lines import incident_cell
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -137,11 +138,11 @@ CASES = {
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def table_of(case: Case) -> ContractTable:
+def table_of(case: Case, group: GroupBy = CHANNEL) -> ContractTable:
     changed: dict[str, Any] = {"max_blocked_gap": None, **case.limits}
     limits: Limits = replace(LIMITS, **changed)
     own = (OwnLimits(*OF_CHAT, case.own),) if case.own else ()
-    made = contract(CHANNEL, k=1, synthetic=True, limits=limits, own_limits=own)
+    made = contract(group, k=1, synthetic=True, limits=limits, own_limits=own)
     return build_contract(made, CODING, [window(CELLS)])
 
 
@@ -240,6 +241,31 @@ def test_nothing_decides_where_all_is_kept_or_not_judged() -> None:
     for state in (State.WITHIN_CONTRACT, State.MATURING, State.NO_LIMIT):
         kept = replace(row, states={Metric.SELECTION: state})
         assert deciding_limit(kept, Metric.SELECTION, {LimitKind.MIN_RATIO: 0.8}, None) is None
+
+
+@each_case
+def test_an_incident_shows_both_rates_and_what_is_limited_against_a_complement_too(
+    case: Case,
+) -> None:
+    whole = replace(CHANNEL, reference=COMPLEMENT)
+    for group in (CHANNEL, whole):
+        table = table_of(case, group)
+        kind = IncidentKind.BREACH
+        shown = ShownIncident(1, kind, Severity.TICKET, case.metric, 0, *OF_CHAT)
+        incident = Incident(1, kind, table.contract, case.metric, 0, 0, *OF_CHAT)
+        of_it = report(incident, (), shown, 0, incident_cell(table, shown))
+        console = Console(file=io.StringIO(), record=True, width=300)
+        console.print(details(of_it))
+        (now,) = (x for x in console.export_text().splitlines() if x.startswith("now "))
+        rates = {
+            Metric.SELECTION: "15 % here, 24 % for",
+            Metric.TPR: "40 % here",
+            Metric.FPR: "10 % here",
+        }
+        assert rates[case.metric] in now
+        assert "for the reference; gap " in now
+        number = case.said.rpartition(" ")[2] if "%" not in case.said else case.listed
+        assert f"(limit {number})" in now
 
 
 def test_an_incident_names_the_limit_that_it_broke() -> None:

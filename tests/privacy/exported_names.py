@@ -20,7 +20,8 @@ from monitor.audit.scorecard.card import Scorecard
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.backtests import Backtest
 from monitor.core.publish.incident_reports import IncidentReport
-from monitor.core.publish.snapshot import Snapshot
+from monitor.core.publish.lines import Cell
+from monitor.core.publish.snapshot import ShownLimit, Snapshot
 from monitor.reports.as_json import ReportDocument
 from monitor.reports.bundle import Ledger, Manifest
 from monitor.reports.proposals import Proposal
@@ -85,7 +86,8 @@ def received_names() -> set[str]:
 
 
 def incident_names() -> set[str]:
-    return fields_below(IncidentReport)
+    """Fields of an incident; what is published of it now is a cell of the pages."""
+    return fields_below(IncidentReport) - (fields_below(Cell) - fields_below(ShownLimit))
 
 
 def probe_names() -> set[str]:

@@ -359,7 +359,8 @@ _INCIDENTS = (
         Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
-        "IncidentReport.sampling IncidentReport.behind IncidentReport.limit ShownStage.stage",
+        "IncidentReport.sampling IncidentReport.behind IncidentReport.limit IncidentReport.now",
+        "ShownStage.stage",
         "ShownStage.share",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
@@ -381,7 +382,8 @@ _OF_SNAPSHOT = "as its Snapshot has it, and no more"
 _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.RELEASED_RATE, _OF_SNAPSHOT,
-        "Cell.rate Cell.gap BandContent.rate HistoryPoint.value HistoryPoint.gap",
+        "Cell.rate Cell.gap Cell.reference_rate BandContent.rate",
+        "HistoryPoint.value HistoryPoint.gap",
     ),
     *rows_for(
         Surface.PAGE, Rule.BOUND, _OF_SNAPSHOT,
@@ -471,7 +473,7 @@ _PAGES = (
         "Overview.beginning Overview.limitations",
         "ContractContent.verdict ContractContent.notes ContractContent.total",
         "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
-        "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
+        "SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
         "HistoryContent.points Pipeline.topics ReportList.reports",

@@ -12,6 +12,7 @@ from datetime import datetime
 from monitor.core.contract import Metric, Severity
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
+from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ComponentChange,
@@ -96,6 +97,7 @@ class IncidentReport:
         snapshot: number of the stored Snapshot that first showed it.
         behind: who is worse off; None where that is withheld, or not known.
         limit: the one that is broken; None where that is withheld.
+        now: rates, gap, ratio and limits as published now; None where hidden, or when it is over.
         acts: all that people said, in their order.
     """
 
@@ -127,11 +129,16 @@ class IncidentReport:
     snapshot: int | None
     behind: Behind | None
     limit: ShownLimit | None
+    now: Cell | None
     acts: tuple[ActReport, ...]
 
 
 def report(
-    incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
+    incident: Incident,
+    acts: Sequence[Act],
+    shown: ShownIncident | None,
+    now: int,
+    cell: Cell | None = None,
 ) -> IncidentReport:
     """Return the report of an incident: status after its acts, and figures that a Snapshot shows.
 
@@ -141,6 +148,7 @@ def report(
         shown: incident in a Snapshot, the source of everything about its slice; None reports
             nothing about it.
         now: wall clock.
+        cell: metric of its slice in the newest Snapshot; None where it is hidden.
     """
     status, page = standing(incident, acts, now), shown or _withheld_incident(incident)
     return IncidentReport(
@@ -172,6 +180,7 @@ def report(
         snapshot=incident.snapshot,
         behind=page.behind,
         limit=page.limit,
+        now=cell,
         acts=tuple(map(_act_report, acts)),
     )
 

@@ -79,8 +79,8 @@ class Incident:
         share: share of the excess in that slice; None if unknown.
         first: first shown value of the slice; None while nothing was shown.
         began: estimated time of the change that made it cross; None if unknown, as for a ticket.
-        versions_changed_at: when other versions began to answer the slice, within two days before
-            it crossed; None without a change.
+        versions_changed_at: when other versions began to answer the slice, from two days before
+            it began until it crossed; None without a change.
         settings_changed_at: when settings changed in that time; None without a change.
         snapshot: number of the stored Snapshot that first reported it; None before.
         resolved_at: event time; None while it is unresolved.

@@ -14,7 +14,7 @@ from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ContractTable, LimitKind, ShownGap, ShownLimit
-from monitor.core.publish.words import distance, gap_text, percent, ratio_text
+from monitor.core.publish.words import distance, gap_text, percent, rate_text, ratio_text
 from monitor.core.rates.gap_words import said_of_slice
 
 _TEXTS = {
@@ -60,6 +60,15 @@ def relative_rate(gap: ShownGap) -> float | None:
     if gap.ratio is None:
         return None
     return gap.ratio if gap.ratio <= 1 else round(1 / gap.ratio, 2)
+
+
+def numbers_text(cell: Cell) -> str:
+    """Return both rates, gap and ratio of a cell with their limits, in words."""
+    levels = {kind: limit for kind, limit in cell.limits.items() if kind in _LEVELS}
+    here = f"{rate_text(cell.rate)} here" + (f" (limit {limits_text(levels)})" if levels else "")
+    if cell.reference_rate is not None:
+        here += f", {rate_text(cell.reference_rate)} for the reference"
+    return "; ".join(filter(None, [here, compared_text(cell)]))
 
 
 def compared_text(cell: Cell) -> str:

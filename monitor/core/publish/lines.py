@@ -10,12 +10,13 @@ from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.reasons import Place, why_and_until
-from monitor.core.publish.sides import judged_by, listed, mirrored
+from monitor.core.publish.sides import judged_by, listed, mirrored, reference_rate
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LimitKind,
     ShownGap,
+    ShownIncident,
     ShownLimit,
     ShownRate,
     WindowTable,
@@ -35,6 +36,7 @@ class Cell:
         rate: with its interval and the band of its support; None where it is withheld.
         gap: against the reference; None where it is withheld, or where there is none. Of a named
             reference that is worse off: against the slice that it is furthest behind.
+        reference_rate: rate of the reference, or its bounds; None where it is not known.
         mirror_of: the slice whose check this is, seen from the other side; empty without one.
         max_gap: largest allowed gap; None without a limit.
         min_ratio: smallest allowed ratio of the lower to the higher of both rates.
@@ -53,6 +55,7 @@ class Cell:
     state: State
     rate: ShownRate | None
     gap: ShownGap | None
+    reference_rate: ShownRate | None
     mirror_of: str
     max_gap: float | None
     min_ratio: float | None
@@ -136,6 +139,13 @@ def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
     return SliceLine(_group_by(place.table), place.row.slice, place.row.completeness, shown)
 
 
+def incident_cell(table: ContractTable, incident: ShownIncident) -> Cell | None:
+    """Return an incident's slice and metric in the contract's window; None where it is hidden."""
+    window, metric = window_of(table, ""), incident.metric
+    place = find_place(table, window, incident.group_by, incident.slice) if window else None
+    return cell(place, metric) if place is not None and metric in place.row.states else None
+
+
 def cell(place: Place, metric: Metric) -> Cell:
     """Return the cell of one metric of a row."""
     contract, row = place.contract, place.row
@@ -149,6 +159,7 @@ def cell(place: Place, metric: Metric) -> Cell:
         state=row.states[metric],
         rate=rate,
         gap=gap,
+        reference_rate=reference_rate(getattr(place.table, "rows", ()), row, metric, gap),
         mirror_of=_mirror_of(place, metric),
         max_gap=limits.get(LimitKind.MAX_GAP),
         min_ratio=limits.get(LimitKind.MIN_RATIO),

@@ -14,13 +14,20 @@ A slice that is better off is ``better_off``, which is neither a pass nor a fail
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.counts.cells import OTHER, parse_atom
-from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind, ShownGap, SliceRow
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    LimitKind,
+    ShownGap,
+    ShownRate,
+    SliceRow,
+)
 
 BAD = (State.BREACH, State.SUSPECTED)
 """States of a slice that is worse off beyond the limit."""
@@ -111,6 +118,49 @@ def judged_by(
     levels = {kind: limits[kind] for kind in _LEVELS if kind in limits}
     compared = contract.limits_of(group.group_by, gap.reference, metric)
     return gap, levels | {kind: x for kind, x in compared.items() if kind not in _LEVELS}
+
+
+def reference_rate(
+    rows: Iterable[SliceRow], row: SliceRow, metric: Metric, gap: ShownGap | None
+) -> ShownRate | None:
+    """Return the rate that a row is compared with, or its bounds; None if it is not known.
+
+    That of a complement follows from the shown rows.
+
+    Args:
+        rows: rows of the group-by.
+        row: compared row.
+        metric: compared metric.
+        gap: shown gap of the row; without it, only the rate of a named reference is known.
+    """
+    rates = {shown_row.slice: shown_row.rates.get(metric) for shown_row in rows}
+    named = gap or next(iter(row.gaps.values()), None)
+    if named is not None and named.reference != COMPLEMENT:
+        return rates.get(named.reference)
+    rate = rates.pop(row.slice, None)
+    if gap is None or rate is None:
+        return None
+    if rate.value is not None and gap.value is not None:
+        harm = gap.value if metric.harmed_by_less else -gap.value
+        return ShownRate(round(min(1.0, max(0.0, rate.value + harm)), 4), None, None, 0)
+    return _common_bounds([*rates.values()])
+
+
+def _common_bounds(rates: Sequence[ShownRate | None]) -> ShownRate | None:
+    """Return bounds of several rows' common rate, the range of their rates; None if unknown."""
+    shown_rates = [rate for rate in rates if rate is not None]
+    if not shown_rates or len(shown_rates) < len(rates):
+        return None
+    if len(shown_rates) == 1:
+        return shown_rates[0]
+    nothing = ShownRate(None, None, None, 0)
+    highest = [rate.at_most if rate.value is None else rate.value for rate in shown_rates]
+    lowest = [rate.at_least if rate.value is None else rate.value for rate in shown_rates]
+    if None not in highest:
+        return replace(nothing, at_most=max(high for high in highest if high is not None))
+    if None not in lowest:
+        return replace(nothing, at_least=min(low for low in lowest if low is not None))
+    return None
 
 
 def turned(gap: ShownGap, reference: str) -> ShownGap:

@@ -410,8 +410,8 @@ class ShownIncident:
         began: start of the day on which the change probably began: an estimate; None where the
             slice is withheld, or for a ticket.
         stage: the stage of the router at which the slice and its reference diverge.
-        versions_changed_at: when other versions began to answer the slice, within two days before
-            it crossed; None without.
+        versions_changed_at: when other versions began to answer the slice, from two days before
+            it began until it crossed; None without.
         versions_changed: which they were before and after, sorted by component; empty where that is
             not known yet, or not any more.
         settings_changed_at: the same of settings.

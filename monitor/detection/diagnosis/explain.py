@@ -103,7 +103,7 @@ def explain(
     trials = rates.trials.since(since)
     limit = _limit_on_gap(contract, streams, trials)
     search = Search(AtomHarm.from_trials(trials, limit), candidates, limit)
-    partition = _Partition(trials, candidates, search)
+    partition = _Partition(trials, candidates, search, contract)
     for gap in sorted(gaps, key=lambda gap: -float(_squared_z(gap, trials))):
         partition.add(gap)
     return Explanation(since, tuple(sorted(partition.causes(), key=_name)))
@@ -201,7 +201,10 @@ class _Gap:
 class _Partition:
     """Assignment of every crossing to a cause: a candidate's row and a direction."""
 
-    def __init__(self, trials: AtomTrials, candidates: Candidates, search: Search) -> None:
+    def __init__(
+        self, trials: AtomTrials, candidates: Candidates, search: Search, contract: Contract
+    ) -> None:
+        self._contract = contract
         self._trials = trials
         self._candidates = candidates
         self._search = search
@@ -236,9 +239,14 @@ class _Partition:
         if largest >= max(needed, self._search.least / 2):
             place = added.index(largest)
             return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
-        if gap.stream.kind is StreamKind.LEVEL and self._base_rate > gap.limit:
+        if self._limits_all(gap.stream) and self._base_rate > gap.limit:
             return _NOWHERE, Direction.SLICE_WORSE
         return None
+
+    def _limits_all(self, stream: Stream) -> bool:
+        """Return True for a limit on the level of all slices, not of this slice alone."""
+        limits = self._contract.limits_of(stream.group_by)
+        return stream.kind is StreamKind.LEVEL and limits.level(stream.metric) == stream.limit
 
     def _fit_own_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
         """Return the gap's own slice as a cause and add it to the fit; None without decisions."""

@@ -28,7 +28,7 @@ from monitor.store.evaluator.stored_incidents import Acts, IncidentChange, Store
 log = logging.getLogger("slicewatch.evaluate")
 
 JUST_BEFORE = 2 * DAY
-"""Changes of versions and settings this long before a crossing are reported with it."""
+"""Changes of versions and settings this long before a breach began are reported with it."""
 
 Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
 """Finds the causes of crossings of one contract and metric. Its arguments: the streams that
@@ -259,12 +259,16 @@ class _Draft:
                 and incident.slice
             ):
                 changed_at = self._versions(
-                    incident.contract, incident.group_by, incident.slice, incident.opened_at
+                    *(incident.contract, incident.group_by, incident.slice),
+                    *(incident.began, incident.opened_at),
                 )
                 self._change(replace(incident, versions_changed_at=changed_at))
 
-    def _versions(self, contract: str, group_by: str, text: str, at: int) -> int | None:
-        return _last_change_before([self.extras.versions_changed_at(contract, group_by, text)], at)
+    def _versions(
+        self, contract: str, group_by: str, text: str, began: int | None, at: int
+    ) -> int | None:
+        changed_at = self.extras.versions_changed_at(contract, group_by, text)
+        return _last_change_before([changed_at], began, at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
         """Open tickets for listed streams without a page; end tickets of streams off the list."""
@@ -403,8 +407,10 @@ class _Draft:
             slice=cause.slice,
             share=cause.share,
             began=began,
-            versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
-            settings_changed_at=_last_change_before(self.extras.settings_changed_at, at),
+            versions_changed_at=self._versions(
+                *(stream.contract, cause.group_by, cause.slice, began, at)
+            ),
+            settings_changed_at=_last_change_before(self.extras.settings_changed_at, began, at),
             crossings=crossings,
             streams=streams,
         )
@@ -461,8 +467,10 @@ def _contract_metrics(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
     return {(stream.contract, stream.metric) for stream in streams}
 
 
-def _last_change_before(changes: Iterable[int | None], crossed_at: int) -> int | None:
-    """Return the last of these instants within JUST_BEFORE before a crossing, or None."""
-    times = (at for at in changes if at is not None)
-    near = (at for at in times if crossed_at - JUST_BEFORE <= at <= crossed_at)
+def _last_change_before(
+    changes: Iterable[int | None], began: int | None, crossed_at: int
+) -> int | None:
+    """Return the last of these instants from JUST_BEFORE before a breach began to its crossing."""
+    since = (crossed_at if began is None else began) - JUST_BEFORE
+    near = (at for at in changes if at is not None and since <= at <= crossed_at)
     return max(near, default=None)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.release import Revision, decode_slices
-from monitor.core.publish.snapshot import GroupTable
 from monitor.reports.judged import Judged, leading
 from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport, of_release
-
-_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,6 @@ def _gaps(revision: Revision, names: set[str]) -> Iterator[tuple[_Key, float | N
 
 
 def reference_rate(judged: Judged) -> float | None:
-    """Return the rate of a row's reference: its own row's, or by the gap for a complement."""
-    gap, rate, metric = judged.cell.gap, judged.cell.rate, judged.cell.metric
-    if gap is None:
-        return None
-    if gap.reference != COMPLEMENT and isinstance(judged.place.table, GroupTable):
-        rows = judged.place.table.rows
-        shown = (row.rates.get(metric) for row in rows if row.slice == gap.reference)
-        return next((reference.value for reference in shown if reference), None)
-    if gap.value is None or rate is None or rate.value is None:
-        return None
-    value = rate.value + (gap.value if metric.harmed_by_less else -gap.value)
-    return round(min(1.0, max(0.0, value)), _DIGITS)
+    """Return the rate of a row's reference; None if it is not shown."""
+    rate = judged.cell.reference_rate
+    return None if rate is None else rate.value

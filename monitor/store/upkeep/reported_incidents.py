@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from monitor.core.publish.incident_reports import IncidentReport, report
 from monitor.core.publish.incidents import Incident
-from monitor.core.publish.snapshot import ShownIncident, decode
+from monitor.core.publish.lines import Cell, incident_cell
+from monitor.core.publish.snapshot import ContractTable, ShownIncident, decode
 from monitor.errors import StoreError
 from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
@@ -81,7 +82,10 @@ def _reports(
 ) -> list[IncidentReport]:
     pages = _ShownIncidents(RecordStore(engine))
     return [
-        report(incident, acts.get(incident.id, ()), pages.shown(incident), now)
+        report(
+            *(incident, acts.get(incident.id, ()), pages.shown(incident), now),
+            pages.cell(incident),
+        )
         for incident in incidents
     ]
 
@@ -92,7 +96,8 @@ class _ShownIncidents:
     def __init__(self, records: RecordStore) -> None:
         self._records = records
         newest = records.newest_snapshot()
-        self._newest = _shown(newest[1] if newest else None)
+        self._tables = decode(newest[1]).contracts if newest else ()
+        self._newest = _shown(self._tables)
         self._older: dict[int, Shown] = {}
 
     def shown(self, incident: Incident) -> ShownIncident | None:
@@ -103,10 +108,17 @@ class _ShownIncidents:
         if incident.id in self._newest or incident.resolved_at is None or incident.snapshot is None:
             return self._newest.get(incident.id)
         if incident.snapshot not in self._older:
-            self._older[incident.snapshot] = _shown(self._records.snapshot_at(incident.snapshot))
+            body = self._records.snapshot_at(incident.snapshot)
+            self._older[incident.snapshot] = _shown(decode(body).contracts if body else ())
         return self._older[incident.snapshot].get(incident.id)
 
+    def cell(self, incident: Incident) -> Cell | None:
+        """Return the metric of an incident's slice as published now; None where it is hidden."""
+        shown = self._newest.get(incident.id)
+        tables = (table for table in self._tables if table.contract == incident.contract)
+        table = next(tables, None)
+        return incident_cell(table, shown) if table and shown else None
 
-def _shown(body: bytes | None) -> Shown:
-    tables = decode(body).contracts if body is not None else ()
+
+def _shown(tables: Iterable[ContractTable]) -> Shown:
     return {incident.id: incident for table in tables for incident in table.incidents}

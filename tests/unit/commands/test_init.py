@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,3 +184,16 @@ def test_nothing_is_overwritten_and_a_bad_answer_leaves_no_file(tmp_path: Path) 
     again = init(tmp_path, answers=ANSWERS.format("fpr", ""))
     assert "already exists; name a new file with --settings" in str(again.exception)
     assert (tmp_path / "slicewatch.toml").read_text() == text
+
+
+def test_the_file_is_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
+    """TOML is nothing else; a process of its own, because Python asks for the locale once."""
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text('{"attributes": {"city": "S\u00e3o Paulo"}}\n' * 2, encoding="utf-8")
+    legacy = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "monitor", "init", "--from", str(sample)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | legacy, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "S\u00e3o Paulo" in (tmp_path / "slicewatch.toml").read_text(encoding="utf-8")

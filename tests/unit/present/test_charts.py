@@ -23,6 +23,7 @@ CELL = Cell(
     state=State.WITHIN_CONTRACT,
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
+    reference_rate=None,
     mirror_of="",
     max_gap=0.1,
     min_ratio=None,

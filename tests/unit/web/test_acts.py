@@ -110,7 +110,10 @@ def test_an_incident_shows_slice_and_limit_in_one_line_with_charts(engine: sa.En
     with served_site(engine, SetClock(T0 + DAY), facts) as site:
         page = site.get("/incidents/1")[1]
     text = " ".join(re.sub(r"<[^>]*>", "", page).split())
-    assert "83 % here, 83 % for the reference; gap +33 [-10 to +70] points (limit 10)" in text
+    assert (
+        "83 % here (limit at least 60 %), 83 % for the reference; gap +33 [-10 to +70] points"
+        " (limit 10)"
+    ) in text
     assert 'aria-label="gap +33 [-10 to +70] points; limit 10 points"' in page
     assert '<svg class="history"' in page
     assert '<a href="/runbooks/tpr">runbook</a>' in page

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from fleet_cells import Cells, Traffic, coding, contract, limits
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy, Metric, OwnLimits
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
@@ -226,6 +226,14 @@ def test_levels_that_all_are_below_have_one_cause_that_lies_in_no_slice(seed: in
     found = explained(crossed, days(np.full(9, BAD), seed), LEVELS)
     everything = BreachCause(EVERYTHING, EVERYTHING, WORSE, Share.MOST, tuple(sorted(crossed)))
     assert found.causes == (everything,)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_level_of_one_slice_alone_is_never_said_of_all_decisions(seed: int) -> None:
+    own = OwnLimits("a", "a=u", (("min_tpr", Fraction("0.75")),))
+    of = replace(contract(BY_A, BY_B, BOTH), own_limits=(own,))
+    crossed = [stream("a=u", of=of, level=True)]
+    assert named(explained(crossed, days(np.full(9, BAD), seed), of)) == [("a=u", WORSE)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -40,6 +40,7 @@ class World:
     standing: dict[str, Crossing] = field(default_factory=dict)
     versions_changed_at: int | None = None
     settings_changed_at: int | None = None
+    began: int | None = None
     at: int = 10 * DAY
     crossed: int = 0
     repaired: Collection[str] = ()
@@ -71,7 +72,9 @@ class World:
         for one in crossed:
             self.crossed += 1
             hour = self.at // HOUR - 1
-            opened.append(Crossing(self.crossed, one.key, hour, True, self.at, self.at))
+            opened.append(
+                Crossing(self.crossed, one.key, hour, True, self.at, self.at, began=self.began)
+            )
             self.standing[one.key] = opened[-1]
         step = IncidentStep(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
         settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
@@ -189,8 +192,13 @@ def test_what_is_accepted_goes_on() -> None:
 
 
 def test_what_changed_shortly_before_is_kept_and_what_changed_long_before_or_after_is_not() -> None:
-    for days, kept in ((1, True), (2, True), (3, False), (-1, False)):
-        world = World()
+    """Counted from when it began, which may be days before it crossed."""
+    at = World().at + HOUR
+    for days, began, kept in (
+        *((1, at, True), (2, at, True), (3, at, False), (-1, at, False)),
+        *((5, at - 3 * DAY, True), (6, at - 3 * DAY, False), (2, None, True), (3, None, False)),
+    ):
+        world = World(began=began)
         changed_at = world.at + HOUR - days * DAY
         world.versions_changed_at = world.settings_changed_at = changed_at
         (first,), _ = world.step(VOICE)
