@@ -137,9 +137,11 @@ class Attack:
     def targets(self) -> list[Target]:
         """All protected counts, each set of unknowns once."""
         targets: dict[bytes, Target] = {}
-        reader = Reader.from_tables(self._tables, ())
-        low, high = reader.intervals(())
-        for table, widths in zip(reader.past, reader.by_table(high - low + 1), strict=True):
+        reader = Reader(self._tables)
+        low, high = reader.before
+        left = np.split(high - low + 1, reader.bases[1:-1])
+        for table, flat in zip(self._tables, left, strict=True):
+            widths = flat.reshape(len(table.bands), -1)
             for row in np.flatnonzero(table.layout.declared).tolist():
                 columns = [*self._columns(table, row), *self._unlabelled(table, row)]
                 for width, (name, cells) in zip(widths[row], columns, strict=False):
