@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
+from monitor.core.tables.label_tables import label_tables
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.row_counts import Column, changed_labels
 from monitor.core.tables.settings import TableSettings
@@ -41,7 +41,7 @@ class ClosedSpan:
     def first_edition(self) -> tuple[Table, ...]:
         """Return the label tables (ready, not ready) of the first edition."""
         past = [table for table in self.past if table.edition is Edition.FIRST]
-        return self._label_tables(past, None)
+        return self._label_tables(past)
 
     def pairs_table(self, pairs: Int64s) -> tuple[Table, ...]:
         """Return the table of ``pairs`` (decisions with two labels), alone in the tuple.
@@ -60,21 +60,16 @@ class ClosedSpan:
             counts_before: :attr:`label_counts` when the first edition was made.
         """
         changed = changed_labels(counts_before, self.label_counts)
-        own = [table for table in _without_pairs(self.past) if table.span == self.span]
-        first = [table for table in own if table.measure is not Measure.DECISIONS]
-        return self._label_tables(self.past, FirstEdition(first, changed))
+        return self._label_tables(self.past, changed)
 
     @property
     def label_counts(self) -> Int64s:
         """Return exact counts ready, not ready and revised, shape (3, rows, reviewed parts)."""
         return self.rows[Column.READY :, :, self.settings.reviewed]
 
-    def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
-        settings = self.settings
-        ready, not_ready, _ = self.label_counts
-        frame, tied = settings.frame(self.span, Measure.READY), _without_pairs(past)
-        return label_tables(frame, LabelCounts(ready, not_ready), tied, settings.k, first)
-
-
-def _without_pairs(tables: Sequence[Table]) -> list[Table]:
-    return [table for table in tables if table.measure is not Measure.PAIRS]
+    def _label_tables(
+        self, past: Sequence[Table], changed: Int64s | None = None
+    ) -> tuple[Table, ...]:
+        frame = self.settings.frame(self.span, Measure.READY)
+        tied = [table for table in past if table.measure is not Measure.PAIRS]
+        return label_tables(frame, self.label_counts[:2], tied, self.settings.k, changed)

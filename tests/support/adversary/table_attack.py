@@ -238,7 +238,7 @@ class Attack:
     def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
         counts = self._world.labels_of(table.span, table.edition)
         decisions = self._world.in_rows(table.span, self._world.counts.sum(axis=(2, 3, 4, 5)))
-        unlabelled = decisions - (counts.ready + counts.not_ready).sum(axis=1)
+        unlabelled = decisions - counts.sum(axis=(0, 2))
         few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
         return np.asarray(few & table.layout.declared)
 
