@@ -32,11 +32,7 @@ class ClosedSpan:
 
     def decision_table(self) -> tuple[Table, ...]:
         """Return the decision table, alone in the tuple, bound to earlier decision tables."""
-        past = [table for table in self.past if table.measure is Measure.DECISIONS]
-        draft = Draft(
-            self.settings.frame(self.span), Measure.DECISIONS, self.rows[Column.DECISIONS]
-        )
-        return publish([draft], past, self.settings.k)
+        return self._single_table(Measure.DECISIONS, self.rows[Column.DECISIONS])
 
     def first_edition(self) -> tuple[Table, ...]:
         """Return the label tables (ready, not ready) of the first edition."""
@@ -49,9 +45,7 @@ class ClosedSpan:
         Args:
             pairs: as :meth:`RowCounter.count_pairs` gives them.
         """
-        past = [table for table in self.past if table.measure is Measure.PAIRS]
-        draft = Draft(self.settings.frame(self.span, Measure.PAIRS), Measure.PAIRS, pairs)
-        return publish([draft], past, self.settings.k)
+        return self._single_table(Measure.PAIRS, pairs)
 
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
         """Return final label tables; rows with fewer than k changed labels repeat the first.
@@ -66,6 +60,12 @@ class ClosedSpan:
     def label_counts(self) -> Int64s:
         """Return exact counts ready, not ready and revised, shape (3, rows, reviewed parts)."""
         return self.rows[Column.READY :, :, self.settings.reviewed]
+
+    def _single_table(self, measure: Measure, counts: Int64s) -> tuple[Table, ...]:
+        """Return the table of a measure that is bound to earlier tables of this measure alone."""
+        past = [table for table in self.past if table.measure is measure]
+        draft = Draft(self.settings.frame(self.span, measure), measure, counts)
+        return publish([draft], past, self.settings.k)
 
     def _label_tables(
         self, past: Sequence[Table], changed: Int64s | None = None

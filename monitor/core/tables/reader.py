@@ -32,8 +32,6 @@ class Measure(enum.StrEnum):
 
 
 Key = tuple[Span, Measure, Edition]
-Ends = tuple[Int64s, Int64s]
-"""Lowest and highest number of cells."""
 LABEL_MEASURES = (Measure.READY, Measure.NOT_READY)
 
 
@@ -92,6 +90,7 @@ class Reader:
 
     Attributes:
         bases: first cell of each table, and last the number of all cells.
+        before: lowest and highest number of each cell of the past alone, shape (2, cells).
         sums: all that ties the cells.
     """
 
@@ -99,34 +98,34 @@ class Reader:
         """Create a reader of past and new tables, with what the past alone leaves."""
         self._tables, self._past = (*past, *new), len(past)
         self._numbers = {table.key: number for number, table in enumerate(self._tables)}
-        self._widths = np.array([_width(table) for table in self._tables], np.int64)
-        rows = np.array([len(table.bands) for table in self._tables], np.int64)
-        self.bases = np.append(0, np.cumsum(rows * self._widths))
+        ends = [_ends(table) for table in self._tables]
+        self.bases = np.cumsum([0, *(each.shape[1] for each in ends)])
         ties = [Sums.join([*self._ties(number)]) for number in range(len(self._tables))]
         self.sums = Sums.join([Sums.from_cells([], []), *ties])
         self._new_sums = np.arange(
             sum(len(sums.wholes) for sums in ties[: self._past]), len(self.sums.wholes)
         )
-        self._published, believed = _ends(past), self.sums.belief.copy()
+        self._published, believed = _joined(ends[: self._past]), self.sums.belief.copy()
         believed[self._new_sums] = GIVEN_UP
-        low, high = narrowed(*_ends(self._tables), self.sums, believed)
-        self.before = low[: self.bases[self._past]], high[: self.bases[self._past]]
+        low, high = _joined(ends)
+        self.before = np.array(narrowed(low, high, self.sums, believed))[:, : self.bases[len(past)]]
         believed[self._new_sums] = self.sums.belief[self._new_sums]
         self._agrees = np.array_equal(believed, self.sums.belief)
         self._rings: dict[int, Iterator[Int64s]] = {}
 
-    def intervals(self, new: Sequence[Table]) -> Ends:
+    def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
         """Return the lowest and highest number of every cell, given the bands of the new tables.
 
         They narrow what the past alone leaves, and nothing is computed again. But where any table
         contradicts a sum, all begins anew: which sums are given up depends on all tables.
         """
-        ends = _ends(new)
+        ends = [_ends(table) for table in new]
         if self._agrees:
-            low, high = _joined(self.before, ends)
+            low, high = _joined([self.before, *ends])
             if not len(narrow(low, high, self.sums, self.sums.belief, self._new_sums)):
                 return low, high
-        return narrowed(*_joined(self._published, ends), self.sums)
+        low, high = _joined([self._published, *ends])
+        return narrowed(low, high, self.sums)
 
     def rings(self, cell: int) -> Iterator[Int64s]:
         """Yield arrays of rows by their distance from a cell, counted in sums.
@@ -155,12 +154,13 @@ class Reader:
     @cached_property
     def _new_rows(self) -> Int64s:
         """Return the row of each cell of the new tables, numbered through all of them."""
-        rows = [len(table.bands) for table in self._tables[self._past :]]
-        return np.repeat(np.arange(sum(rows)), np.repeat(self._widths[self._past :], rows))
+        new = self._tables[self._past :]
+        widths = np.repeat([_width(table) for table in new], [len(table.bands) for table in new])
+        return np.repeat(np.arange(len(widths)), widths)
 
     def _ties(self, number: int) -> Iterator[Sums]:
         """Yield the sums that a table, by its number, adds: rows, spans, editions and labels."""
-        table = self._tables[number]
+        table, first = self._tables[number], Edition.FIRST
         cells, columns = self._cells(number), table.bands.low.shape[1]
         yield table.layout.cell_sums(columns, cells.shape[1]).shifted(self.bases[number])
         cells, unlabelled = np.split(cells, [columns], axis=1)
@@ -168,10 +168,11 @@ class Reader:
         if any(part is not None for part in finer):
             yield Sums.tied(cells, finer)
         if table.edition is Edition.FINAL:  # which may include the labels of the first one
-            yield Sums.tied(cells, [self._matching(table, table.span), None])
+            earlier = self._matching(table, (table.span, table.measure, first))
+            yield Sums.tied(cells, [earlier, None])
         if table.measure is Measure.READY:
-            decisions = self._matching(table, table.span, Measure.DECISIONS)
-            not_ready = self._matching(table, table.span, Measure.NOT_READY, table.edition)
+            decisions = self._matching(table, (table.span, Measure.DECISIONS, first))
+            not_ready = self._matching(table, (table.span, Measure.NOT_READY, table.edition))
             if decisions is not None and not_ready is not None:
                 parts = [cells[:, 1:], not_ready[:, 1:], unlabelled]
                 yield Sums.tied(decisions[:, 1:], parts)
@@ -183,22 +184,13 @@ class Reader:
 
     def _cells_of_part(self, table: Table, span: Span) -> Int64s | None:
         """Return the table's cells in a part of the span, by edition or else first; or None."""
-        cells = self._matching(table, span, table.measure, table.edition)
-        return self._matching(table, span) if cells is None else cells
+        cells = self._matching(table, (span, table.measure, table.edition))
+        first = (span, table.measure, Edition.FIRST)
+        return self._matching(table, first) if cells is None else cells
 
-    def _matching(
-        self,
-        table: Table,
-        span: Span,
-        measure: Measure | None = None,
-        edition: Edition = Edition.FIRST,
-    ) -> Int64s | None:
-        """Return another table's cells in the rows and columns of ``table``; -1 where missing.
-
-        The other table has the measure of ``table`` unless another is given. None if there is none.
-        """
-        number = self._numbers.get((span, measure or table.measure, edition))
-        if number is None:
+    def _matching(self, table: Table, key: Key) -> Int64s | None:
+        """Return table ``key``'s cells in the rows and columns of ``table``; -1 where missing."""
+        if (number := self._numbers.get(key)) is None:
             return None
         frame, cells = self._tables[number].frame, self._cells(number)
         if frame.layout is table.layout and frame.parts == table.frame.parts:
@@ -215,21 +207,13 @@ def _width(table: Table) -> int:
     return int(table.bands.low.shape[1]) + unlabelled
 
 
-def _ends(tables: Sequence[Table]) -> Ends:
-    """Return the published ends of all cells of some tables, one after the other."""
-    low = [_filled(table, table.bands.low, 0) for table in tables]
-    high = [_filled(table, table.bands.high, ANY) for table in tables]
-    nothing = np.zeros(0, np.int64)
-    return np.concatenate([nothing, *low]), np.concatenate([nothing, *high])
+def _ends(table: Table) -> Int64s:
+    """Return the published lowest and highest number of each cell of a table, shape (2, cells)."""
+    ends = np.zeros((2, len(table.bands), _width(table)), np.int64)
+    ends[1] = ANY
+    ends[:, :, : table.bands.low.shape[1]] = table.bands.low, table.bands.high
+    return ends.reshape(2, -1)
 
 
-def _joined(past: Ends, new: Ends) -> Ends:
-    """Return the ends of past and new cells, one after the other."""
-    return np.concatenate([past[0], new[0]]), np.concatenate([past[1], new[1]])
-
-
-def _filled(table: Table, ends: Int64s, unlabelled: int) -> Int64s:
-    """Return one end of a table's cells, flat; ``unlabelled`` fills those without a band."""
-    every = np.full((len(ends), _width(table)), unlabelled, np.int64)
-    every[:, : ends.shape[1]] = ends
-    return every.ravel()
+def _joined(ends: Sequence[Int64s]) -> Int64s:
+    return np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1)
