@@ -41,7 +41,7 @@ from monitor.core.intervals import divide
 from monitor.core.rates.effective import Trials, served_share
 from monitor.core.tables.bands import Bands
 from monitor.core.tables.counted import Counted
-from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate
+from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_estimate
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
@@ -140,7 +140,7 @@ def look(world: TableWorld, tables: Sequence[Table], day: int, metric: Metric) -
     spans = next(s for w in WINDOWS if (s := chosen_spans(w, bands[MEASURES[metric]])))
     decisions, ready, not_ready = (_total(bands[measure], spans) for measure in measures)
     served = np.array([True, False])
-    rate = labelled_rate(LabelledCounts(decisions, ready, not_ready, served), metric)
+    rate = labelled_estimate(LabelledCounts(decisions, ready, not_ready, served), metric).at()
     recent = Span(SpanKind.DAY, day - 1).before(28)
     wanted, plain, _ = _exact(world, [span for span in recent if span.index >= 0], metric)
     truth = _exact(world, spans, metric)[2]

@@ -27,7 +27,6 @@ from monitor.core.publish.calendar_rows import GroupInTables
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.rates.gaps import support_together
 from monitor.core.tables.bands import row_rule
-from monitor.core.tables.label_tables import LabelCounts
 from monitor.core.tables.layout import Layout, Row
 from monitor.core.tables.rates import ShownRate as Rates
 from monitor.core.tables.reader import Frame, Measure, Table
@@ -62,13 +61,11 @@ def tables_of(span: Span, sides: Sequence[SliceCounts]) -> Iterator[Table]:
         for counter in (Counter.N, Counter.LABELLED, Counter.READY)
     )
     frame = Frame(span, Layout(tuple(rows), ()), tuple(part.name for part in PARTS))
-    labels = LabelCounts(ready, labelled - ready)
-    hidden = np.where(labels.open_rows(CONTRACT.k), 0, 4)
+    not_ready = labelled - ready
+    hidden = np.where((np.maximum(ready, not_ready) >= CONTRACT.k).any(axis=1), 0, 4)
     yield Table(frame, Measure.DECISIONS, row_rule(decisions, CONTRACT.k))
     yield Table(frame, Measure.READY, row_rule(ready, CONTRACT.k, hidden, labels=True))
-    yield Table(
-        frame, Measure.NOT_READY, row_rule(labels.not_ready, CONTRACT.k, hidden, labels=True)
-    )
+    yield Table(frame, Measure.NOT_READY, row_rule(not_ready, CONTRACT.k, hidden, labels=True))
 
 
 def by_part(counts: SliceCounts, counter: Counter) -> Int64s:

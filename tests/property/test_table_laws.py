@@ -89,9 +89,8 @@ def test_intervals_leave_enough_and_hold_the_truth(seed: int) -> None:
     """In worlds in which no row is withheld: a reader takes such a row for one below k."""
     made = world(seed, audited=0.8, missing=0.05, corrected=0.03, late=0)
     tables = [t for t in published(made) if t.measure is Measure.DECISIONS]
-    reader = Reader.from_tables(tables, ())
-    low, high = reader.intervals(())
-    truth = np.concatenate([_cells(made.decisions_of(table.span)).ravel() for table in reader.past])
+    low, high = Reader(tables).before
+    truth = np.concatenate([_cells(made.decisions_of(table.span)).ravel() for table in tables])
     assert ((low <= truth) & (truth <= high)).all()
     assert (high - low + 1)[truth < K].min() >= values_left(K)
 

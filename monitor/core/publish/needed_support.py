@@ -19,7 +19,7 @@ from monitor.core.rates.gaps import comparisons, gap, simultaneous_z
 from monitor.core.rates.tolerance import Tolerance
 from monitor.core.tables.bands import Coarseness, edges, row_rule
 from monitor.core.tables.counted import Counted
-from monitor.core.tables.rates import selection_rate
+from monitor.core.tables.rates import selection_estimate
 
 RATES = (0.9, 0.5)
 """Rates for which support is given: a router that mostly serves, and the hardest case."""
@@ -84,7 +84,7 @@ def _smallest_support(k: int, tolerance: Tolerance, z: float, rate: float) -> in
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
     hits = np.round(sizes * rate).astype(np.int64)
     counts = Counted.from_bands(row_rule(np.stack([hits, sizes - hits], axis=1), k))
-    shown = selection_rate(counts, np.array([True, False]), z)
+    shown = selection_estimate(counts, np.array([True, False])).at(z)
     gaps = gap(*ComparedRates(Metric.SELECTION, shown, shown).columns())
     beyond = np.flatnonzero(~tolerance.within(gaps))
     first = int(beyond[-1]) + 1 if len(beyond) else 0

@@ -174,7 +174,7 @@ def _details(counts: Int64s, k: int, steps: Steps) -> Steps:
 def _banded(cells: Int64s, k: int, steps: Steps) -> tuple[Int64s, Int64s]:
     """Return the lowest and highest number in the band of each cell, in the grid of its row."""
     low, high = np.zeros_like(cells), np.zeros_like(cells)
-    for step in list(Coarseness)[: len(_GRIDS)]:
+    for step in {*steps.tolist()} - {Coarseness.WITHHELD}:
         rows = steps == step
         low[rows], high[rows] = _in_band(cells[rows], edges(k, step))
     return low, high

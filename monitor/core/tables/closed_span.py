@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.label_tables import (
-    FirstEdition,
-    LabelCounts,
-    label_tables,
-    unanswered_table,
-)
+from monitor.core.tables.label_tables import label_tables, unanswered_table
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.row_counts import Column, changed_labels
 from monitor.core.tables.settings import TableSettings
@@ -37,16 +32,12 @@ class ClosedSpan:
 
     def decision_table(self) -> tuple[Table, ...]:
         """Return the decision table, alone in the tuple, bound to earlier decision tables."""
-        past = [table for table in self.past if table.measure is Measure.DECISIONS]
-        draft = Draft(
-            self.settings.frame(self.span), Measure.DECISIONS, self.rows[Column.DECISIONS]
-        )
-        return publish([draft], past, self.settings.k)
+        return self._single_table(Measure.DECISIONS, self.rows[Column.DECISIONS])
 
     def first_edition(self) -> tuple[Table, ...]:
         """Return the first edition of the label tables; a week's has missing labels as well."""
         past = [table for table in self.past if table.edition is Edition.FIRST]
-        return self._label_tables(past, None)
+        return self._label_tables(past)
 
     def pairs_table(self, pairs: Int64s) -> tuple[Table, ...]:
         """Return the table of ``pairs`` (decisions with two labels), alone in the tuple.
@@ -54,9 +45,7 @@ class ClosedSpan:
         Args:
             pairs: as :meth:`RowCounter.count_pairs` gives them.
         """
-        past = [table for table in self.past if table.measure is Measure.PAIRS]
-        draft = Draft(self.settings.frame(self.span, Measure.PAIRS), Measure.PAIRS, pairs)
-        return publish([draft], past, self.settings.k)
+        return self._single_table(Measure.PAIRS, pairs)
 
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
         """Return the final edition; rows with fewer than k changed labels repeat the first.
@@ -65,28 +54,30 @@ class ClosedSpan:
             counts_before: :attr:`label_counts` when the first edition was made.
         """
         changed = changed_labels(counts_before, self.label_counts)
-        own = [table for table in _without_pairs(self.past) if table.span == self.span]
-        first = [table for table in own if table.measure is not Measure.DECISIONS]
-        return self._label_tables(self.past, FirstEdition(first, changed))
+        return self._label_tables(self.past, changed)
 
     @property
     def label_counts(self) -> Int64s:
         """Return exact counts ready, not ready and revised, shape (3, rows, reviewed parts)."""
         return self.rows[Column.READY :, :, self.settings.reviewed]
 
-    def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
+    def _single_table(self, measure: Measure, counts: Int64s) -> tuple[Table, ...]:
+        """Return the table of a measure that is bound to earlier tables of this measure alone."""
+        past = [table for table in self.past if table.measure is measure]
+        draft = Draft(self.settings.frame(self.span, measure), measure, counts)
+        return publish([draft], past, self.settings.k)
+
+    def _label_tables(
+        self, past: Sequence[Table], changed: Int64s | None = None
+    ) -> tuple[Table, ...]:
         settings, span, k = self.settings, self.span, self.settings.k
-        ready, not_ready, _ = self.label_counts
-        frame, tied = settings.frame(span, Measure.READY), _without_pairs(past)
-        labels = label_tables(frame, LabelCounts(ready, not_ready), tied, k, first)
+        frame = settings.frame(span, Measure.READY)
+        tied = [table for table in past if table.measure is not Measure.PAIRS]
+        labels = label_tables(frame, self.label_counts[:2], tied, k, changed)
         if span.kind < SpanKind.WEEK:  # in a day, too few are missing for any band but the lowest
             return labels
         unanswered = self.rows[Column.UNANSWERED][:, settings.reviewed]
         without_bands = settings.frame(span, Measure.UNANSWERED)
         places = frame.layout.places_of(without_bands.layout.rows)
         draft = Draft(without_bands, Measure.UNANSWERED, unanswered[places])
-        return (*labels, *unanswered_table(draft, labels, tied, k, first))
-
-
-def _without_pairs(tables: Sequence[Table]) -> list[Table]:
-    return [table for table in tables if table.measure is not Measure.PAIRS]
+        return (*labels, *unanswered_table(draft, labels, tied, k, changed))

@@ -13,9 +13,7 @@ the routes.
 Example:
     >>> from monitor.core.tables.layout import TOTAL, Layout
     >>> from monitor.core.tables.spans import Span, SpanKind
-    >>> labels = LabelCounts(
-    ...     ready=np.array([[90, 200]]), not_ready=np.array([[25, 80]]),
-    ... )
+    >>> labels = np.array([[[90, 200]], [[25, 80]]])
     >>> frame = Frame(Span(SpanKind.WEEK, 0), Layout((TOTAL,), ()), ("auto", "review"))
     >>> made = label_tables(frame, labels, [], 11)
     >>> [(table.measure.value, table.bands.low.tolist()) for table in made]
@@ -25,71 +23,39 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bools, Coarseness, Detail
-from monitor.core.tables.reader import Frame, Measure, Table
+from monitor.core.tables.reader import LABEL_MEASURES, Frame, Table
 from monitor.core.tables.spans import Edition
 from monitor.core.tables.table_rule import Draft, publish
 
 
-@dataclass(frozen=True, slots=True)
-class LabelCounts:
-    """Label counts of a span when its label tables are made, arrays of shape (rows, parts).
-
-    Attributes:
-        ready: those labelled ready.
-        not_ready: those labelled not ready.
-    """
-
-    ready: Int64s
-    not_ready: Int64s
-
-    def open_rows(self, k: int) -> Bools:
-        """Return True for each row that shows its labels: one of its counts is k or more."""
-        return np.asarray((np.maximum(self.ready, self.not_ready) >= k).any(axis=1))
-
-
-@dataclass(frozen=True, slots=True)
-class FirstEdition:
-    """Label tables of the first edition, and how many labels of each row changed since.
-
-    Attributes:
-        tables: the first edition, one table of each measure.
-        changed: labels of each row that came, were replaced or were retracted since, each counted
-            once, shape (rows,). A row with fewer than k of them repeats what it showed.
-    """
-
-    tables: Sequence[Table]
-    changed: Int64s
-
-
 def label_tables(
-    frame: Frame,
-    labels: LabelCounts,
-    past: Sequence[Table],
-    k: int,
-    first: FirstEdition | None = None,
+    frame: Frame, labels: Int64s, past: Sequence[Table], k: int, changed: Int64s | None = None
 ) -> tuple[Table, ...]:
     """Return the label tables of a span: ready, then not ready.
 
     Args:
         frame: their span, rows and parts, named as in the decision table of the span.
-        labels: the counts.
+        labels: counts of ready labels and of the others, shape (2, rows, parts).
         past: all tables within the span, its decision table and first edition among them.
         k: smallest cell that may be shown.
-        first: None for the first edition.
+        changed: for the final edition, how many labels of each row came, were replaced or were
+            retracted since the first one, each counted once, shape (rows,). A row with fewer than
+            k of them repeats what it showed. None for the first edition.
     """
-    steps = np.where(labels.open_rows(k), Coarseness.FINE, Coarseness.WITHHELD).astype(np.int8)
+    shows = (labels >= k).any(axis=(0, 2))
+    steps = np.where(shows, Coarseness.FINE, Coarseness.WITHHELD).astype(np.int8)
     drafts = [
-        Draft(frame, Measure.READY, labels.ready, least=steps),
-        Draft(frame, Measure.NOT_READY, labels.not_ready, least=steps),
+        Draft(frame, measure, counts, least=steps)
+        for measure, counts in zip(LABEL_MEASURES, labels, strict=True)
     ]
-    if first is not None:
-        drafts = [_final_draft(draft, first, k) for draft in drafts]
+    if changed is not None:
+        drafts = [_final_draft(draft, past, changed < k) for draft in drafts]
     return publish(drafts, past, k)
 
 
@@ -98,7 +64,7 @@ def unanswered_table(
     labels: Sequence[Table],
     past: Sequence[Table],
     k: int,
-    first: FirstEdition | None = None,
+    changed: Int64s | None = None,
 ) -> tuple[Table, ...]:
     """Return the table of requested labels that have not come, alone in the tuple.
 
@@ -110,20 +76,20 @@ def unanswered_table(
         labels: label tables of the span and edition.
         past: tables within the span; those of the span itself and of missing labels bind it.
         k: smallest cell that may be shown.
-        first: the first edition, of all rows of the label tables; None for the first one.
+        changed: as in :func:`label_tables`, of all rows of the label tables.
     """
     rows = labels[0].layout.places_of(draft.frame.layout.rows)
     shown = np.all([table.bands.detail[rows] == Detail.COUNTS for table in labels], axis=0)
     least = np.where(shown, Coarseness.FINE, Coarseness.WITHHELD).astype(np.int8)
     draft = replace(draft, least=least)
-    if first is not None:
-        draft = _final_draft(draft, replace(first, changed=first.changed[rows]), k)
+    if changed is not None:
+        draft = _final_draft(draft, past, changed[rows] < k)
     bound = (t for t in past if t.span == draft.frame.span or t.measure is draft.measure)
     return publish([draft], [*bound, *labels], k)
 
 
-def _final_draft(draft: Draft, first: FirstEdition, k: int) -> Draft:
-    """Return the draft as a final edition; rows with few changed labels repeat the first one."""
-    (kept,) = (table.bands for table in first.tables if table.measure is draft.measure)
-    repeats = np.asarray(first.changed < k)
+def _final_draft(draft: Draft, past: Sequence[Table], repeats: Bools) -> Draft:
+    """Return the draft as a final edition, some rows of which repeat the first one."""
+    first = (draft.frame.span, draft.measure, Edition.FIRST)
+    (kept,) = (table.bands for table in past if table.key == first)
     return replace(draft, edition=Edition.FINAL, kept=kept, repeats=repeats)

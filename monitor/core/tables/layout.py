@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s, atom_text, parse_atom
+from monitor.core.tables.narrowing import Sums
 
 GroupBy = tuple[str, ...]
 
@@ -136,15 +137,26 @@ class Layout:
             return np.arange(len(rows))
         return np.array([self.place.get(row, -1) for row in rows], np.int64)
 
+    def cell_sums(self, columns: int, width: int) -> Sums:
+        """Return the sums within a table: the size of each row, and of each column the row sums.
+
+        Args:
+            columns: size and parts. They are the first cells of a row.
+            width: cells of each row.
+        """
+        if (columns, width) not in self._cell_sums:
+            cells = np.arange(len(self.rows) * width).reshape(-1, width)[:, :columns]
+            groups = [Sums.from_cells(cells[:, 0], cells[:, 1:])]
+            for length in {len(parts) for _, parts in self.sums}:
+                alike = [(whole, parts) for whole, parts in self.sums if len(parts) == length]
+                wholes, parts = (np.array(places) for places in zip(*alike, strict=True))
+                groups.append(Sums.from_cells(cells[wholes].ravel(), cells[parts].swapaxes(1, 2)))
+            self._cell_sums[columns, width] = Sums.join(groups)
+        return self._cell_sums[columns, width]
+
     @cached_property
-    def sums_by_length(self) -> tuple[tuple[Int64s, Int64s], ...]:
-        """Return, per number of parts, the places of wholes (sums,) and parts (sums, parts)."""
-        lengths = sorted({len(parts) for _, parts in self.sums})
-        groups = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
-        return tuple(
-            (np.array([w for w, _ in sums]), np.array([parts for _, parts in sums]))
-            for sums in groups
-        )
+    def _cell_sums(self) -> dict[tuple[int, int], Sums]:
+        return {}
 
     @cached_property
     def slice_of(self) -> Int64s:

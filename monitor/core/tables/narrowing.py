@@ -30,46 +30,42 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Bools
+from monitor.core.tables.bands import Bools, Steps
 
 ANY = 2**40
 """Upper end of a count of which nothing is known."""
+GIVEN_UP, AT_LEAST, EXACT = range(3)
+"""What is believed of a sum: nothing, that the whole is at least the sum, that both are equal."""
 _ROUNDS = 200
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Equations and inequalities between cells: a whole and its parts; cells are array places.
+    """Sums of cells: a whole and its parts; cells are array places.
 
     Attributes:
         wholes: cell of each whole, shape (sums,).
         lengths: number of its parts, at least 1.
         parts: cells of all parts, one sum after the other.
-        exact: False where the whole is at least the sum.
+        belief: ``EXACT``, or ``AT_LEAST``.
         doubtful: True where a reader only guesses it.
     """
 
     wholes: Int64s
     lengths: Int64s
     parts: Int64s
-    exact: Bools
+    belief: Steps
     doubtful: Bools
 
     @classmethod
     def from_cells(
-        cls,
-        wholes: npt.ArrayLike,
-        parts: npt.ArrayLike,
-        *,
-        exact: bool = True,
-        doubtful: bool = False,
+        cls, wholes: npt.ArrayLike, parts: npt.ArrayLike, *, doubtful: bool = False
     ) -> Sums:
-        """Return sums with equally many parts each; ``parts`` has shape (sums, parts of each)."""
-        cells = np.atleast_1d(np.asarray(wholes, np.int64))
-        table = np.asarray(parts, np.int64)
+        """Return exact sums with equally many parts; ``parts`` has shape (sums, parts of each)."""
+        cells, table = np.atleast_1d(np.asarray(wholes, np.int64)), np.asarray(parts, np.int64)
         lengths = np.full(len(cells), table.size // max(len(cells), 1), np.int64)
-        flags = [np.full(len(cells), flag, np.bool_) for flag in (exact, doubtful)]
-        return cls(cells, lengths, table.ravel(), *flags)
+        belief = np.full(len(cells), EXACT, np.int8)
+        return cls(cells, lengths, table.ravel(), belief, np.full(len(cells), doubtful, np.bool_))
 
     @classmethod
     def tied(cls, wholes: Int64s, parts: Sequence[Int64s | None]) -> Sums:
@@ -87,54 +83,50 @@ class Sums:
         present: Bools = (table >= 0) & (wholes.reshape(-1, 1) >= 0)
         lengths = present.sum(axis=1)
         tied = lengths > 0
-        exact: Bools = np.asarray(present.all(axis=1))[tied]
-        doubtful = np.ones(len(exact), bool)
-        return cls(wholes.ravel()[tied], lengths[tied], table[present], exact, doubtful)
+        belief = np.where(present.all(axis=1), EXACT, AT_LEAST)[tied].astype(np.int8)
+        return cls(wholes.ravel()[tied], lengths[tied], table[present], belief, belief > GIVEN_UP)
 
     @classmethod
     def join(cls, groups: Sequence[Sums]) -> Sums:
         """Return the sums of all groups in one object, in their order; at least one group."""
-        columns = ("wholes", "lengths", "parts", "exact", "doubtful")
+        columns = ("wholes", "lengths", "parts", "belief", "doubtful")
         return cls(*(np.concatenate([getattr(sums, c) for sums in groups]) for c in columns))
 
-    def without(self, dropped: Bools) -> Sums:
-        """Return the sums that are not marked in the mask ``dropped``, shape (sums,)."""
-        kept = ~dropped
-        return Sums(
-            self.wholes[kept],
-            self.lengths[kept],
-            self.parts[np.repeat(kept, self.lengths)],
-            self.exact[kept],
-            self.doubtful[kept],
-        )
+    def shifted(self, by: int) -> Sums:
+        """Return these sums with all cells moved by as many places."""
+        return replace(self, wholes=self.wholes + by, parts=self.parts + by)
+
+    def holding(self, cells: Int64s) -> Int64s:
+        """Return the sums that one of the cells is the whole or a part of, each once, sorted."""
+        holding = np.zeros(len(self.wholes), np.bool_)
+        holding[_gathered(*self._sums_of_cell, cells)] = True
+        return np.flatnonzero(holding)
 
     def beside(self, cells: Int64s) -> Int64s:
-        """Return the given cells and all that share a sum with one of them, each once, sorted."""
-        sums = _gathered(*self._sums_of_cell, cells)
-        starts = np.append(self.starts, len(self.parts))
-        return np.unique(
-            np.concatenate([cells, self.wholes[sums], _gathered(starts, self.parts, sums)])
-        )
+        """Return all cells that share a sum with one of the cells, some of them repeatedly."""
+        sums = self.holding(cells)
+        return np.concatenate([self.wholes[sums], self.parts_of(sums)])
+
+    def parts_of(self, sums: Int64s) -> Int64s:
+        """Return the parts of the given sums (sorted, each once), one sum after the other."""
+        starts, parts = self._parts
+        if len(sums) and sums[-1] - sums[0] == len(sums) - 1:
+            return parts[starts[sums[0]] : starts[sums[-1] + 1]]
+        return _gathered(starts, parts, sums)
+
+    @cached_property
+    def _parts(self) -> tuple[Int64s, Int64s]:
+        return np.append(0, np.cumsum(self.lengths)), self.parts
 
     @cached_property
     def _sums_of_cell(self) -> tuple[Int64s, Int64s]:
         """Return the start of each cell's sums in a list sorted by cell, and this list of sums."""
         numbers = np.arange(len(self.wholes))
         members = np.concatenate([self.wholes, self.parts])
-        owners = np.concatenate([numbers, self.owners])
-        order = np.argsort(members, kind="stable")
-        starts = np.searchsorted(members[order], np.arange(members.max(initial=-1) + 2))
-        return starts, owners[order]
-
-    @cached_property
-    def starts(self) -> Int64s:
-        """Return the place of each sum's first part, shape (sums,)."""
-        return np.cumsum(self.lengths) - self.lengths
-
-    @cached_property
-    def owners(self) -> Int64s:
-        """Return the sum that each part belongs to, shape (parts,)."""
-        return np.repeat(np.arange(len(self.wholes)), self.lengths)
+        owners = np.concatenate([numbers, np.repeat(numbers, self.lengths)])
+        # Halves of 16 bits are sorted without comparisons, many times as fast as whole numbers.
+        order = np.lexsort((members.astype(np.uint16), (members >> 16).astype(np.uint16)))
+        return np.append(0, np.cumsum(np.bincount(members))), owners[order]
 
 
 def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
@@ -146,64 +138,73 @@ def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
     return np.asarray(items[places])
 
 
-def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
+def narrowed(
+    low: Int64s, high: Int64s, sums: Sums, belief: Steps | None = None
+) -> tuple[Int64s, Int64s]:
     """Return the lowest and highest number of each cell, narrowed by the sums; low <= high.
 
     Args:
         low: smallest number of each cell, by what was published.
         high: largest one; ``ANY`` where nothing is known.
         sums: what is known of them.
+        belief: what is believed of each sum, lowered in place where it is refuted; None for
+            ``sums.belief``.
     """
-    if not len(sums.wholes):
-        return low, high
+    belief = sums.belief.copy() if belief is None else belief
     while True:
-        outcome = _narrow_fully(low, high, sums)
-        if isinstance(outcome, tuple):
-            return outcome
-        sums = _without_refuted(sums, outcome)
-        if not len(sums.wholes):
-            return low, high
+        ends = low.copy(), high.copy()
+        refuted = narrow(*ends, sums, belief, np.flatnonzero(belief))
+        if not len(refuted):
+            return ends
+        guesses = refuted[sums.doubtful[refuted]]
+        belief[guesses if len(guesses) else refuted] -= 1
 
 
-def _without_refuted(sums: Sums, refuted: Bools) -> Sums:
-    """Return the sums with refuted ones (doubtful first) made inexact, or removed if inexact."""
-    if (refuted & sums.doubtful).any():
-        refuted = refuted & sums.doubtful
-    loose = replace(sums, exact=sums.exact & ~refuted)
-    return loose.without(refuted & ~sums.exact)
+def narrow(low: Int64s, high: Int64s, sums: Sums, belief: Steps, turn: Int64s) -> Int64s:
+    """Narrow low and high in place until nothing changes; return the sums refuted, if any at once.
 
+    Each round looks at all sums of its turn before it changes anything. The next turn is of the
+    sums with a cell that changed: others would change nothing.
 
-def _narrow_fully(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] | Bools:
-    """Return intervals (low, high) narrowed until nothing changes, or the mask of refuted sums."""
-    low, high = low.copy(), high.copy()
+    Args:
+        low: smallest number of each cell.
+        high: largest one.
+        sums: what is known of them.
+        belief: what is believed of each sum.
+        turn: sums of the first round; all others hold already.
+    """
     for _ in range(_ROUNDS):
-        new_low, new_high, refuted = _narrow_once(low, high, sums)
-        if refuted.any():
-            return refuted
-        if np.array_equal(new_low, low) and np.array_equal(new_high, high):
+        if not len(turn):
             break
-        low, high = new_low, new_high
-    return low, high
+        changed, refuted = _narrow_once(low, high, sums, belief, turn)
+        if len(refuted):
+            return refuted
+        turn = sums.holding(np.flatnonzero(changed))
+        turn = turn[belief[turn] > GIVEN_UP]
+    return turn[:0]
 
 
-def _narrow_once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
-    """Return low and high after one pass over all sums, and the mask of sums they contradict."""
-    starts, owner = sums.starts, sums.owners
-    part_low, part_high = low[sums.parts], high[sums.parts]
+def _narrow_once(
+    low: Int64s, high: Int64s, sums: Sums, belief: Steps, turn: Int64s
+) -> tuple[Bools, Int64s]:
+    """Narrow low and high by the sums of a turn; mark changed cells, and return refuted sums."""
+    wholes, parts, lengths = sums.wholes[turn], sums.parts_of(turn), sums.lengths[turn]
+    starts, exact = np.cumsum(lengths) - lengths, belief[turn] == EXACT
+    part_low, part_high, whole_low, whole_high = low[parts], high[parts], low[wholes], high[wholes]
     sum_low = np.add.reduceat(part_low, starts)
-    sum_high = np.where(sums.exact, np.add.reduceat(part_high, starts), ANY)
-    whole_low, whole_high = low[sums.wholes], high[sums.wholes]
+    sum_high = np.where(exact, np.add.reduceat(part_high, starts), ANY)
     refuted = (sum_low > whole_high) | (sum_high < whole_low)
-    left_high = (np.minimum(whole_high, sum_high) - sum_low)[owner] + part_low
-    left_low = (
-        np.where(sums.exact, np.maximum(whole_low, sum_low) - sum_high, -ANY)[owner] + part_high
-    )
-    new_low, new_high = low.copy(), high.copy()
-    np.maximum.at(new_low, sums.wholes, sum_low)
-    np.minimum.at(new_high, sums.wholes, sum_high)
-    np.maximum.at(new_low, sums.parts, left_low)
-    np.minimum.at(new_high, sums.parts, left_high)
-    crossed = new_low > new_high
+    left_high = np.repeat(np.minimum(whole_high, sum_high) - sum_low, lengths) + part_low
+    least = np.where(exact, np.maximum(whole_low, sum_low) - sum_high, -ANY)
+    np.maximum.at(low, wholes, sum_low)
+    np.minimum.at(high, wholes, sum_high)
+    np.maximum.at(low, parts, np.repeat(least, lengths) + part_high)
+    np.minimum.at(high, parts, left_high)
+    changed = np.zeros(len(low), np.bool_)
+    changed[wholes] = (low[wholes] > whole_low) | (high[wholes] < whole_high)
+    changed[parts] |= (low[parts] > part_low) | (high[parts] < part_high)
+    against, crossed = turn[refuted], low > high
     if crossed.any():
-        refuted |= crossed[sums.wholes] | (np.add.reduceat(crossed[sums.parts], starts) > 0)
-    return new_low, new_high, refuted
+        holding = sums.holding(np.flatnonzero(crossed))
+        against = np.union1d(against, holding[belief[holding] > GIVEN_UP])
+    return changed, against

@@ -18,7 +18,8 @@ from the ends of all bands.
 Example:
     >>> from monitor.core.tables.bands import row_rule
     >>> table = np.array([[950, 60], [30, 5], [4, 3]])
-    >>> shown = selection_rate(Counted.from_bands(row_rule(table, 11)), np.array([True, False]))
+    >>> counts = Counted.from_bands(row_rule(table, 11))
+    >>> shown = selection_estimate(counts, np.array([True, False])).at()
     >>> for value, lower, upper in zip(shown.value, shown.lower, shown.upper):
     ...     print(f"{value:.3f} {lower:.3f} {upper:.3f}")
     0.941 0.924 0.955
@@ -110,11 +111,6 @@ class LabelledCounts:
         return self.decisions.shown & self.ready.shown & self.not_ready.shown
 
 
-def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:
-    """Return each row's share of decisions that are hits, with its interval at quantile z."""
-    return selection_estimate(decisions, hits).at(z)
-
-
 def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
     """Return an estimate of each row's share of decisions that are hits, without a quantile.
 
@@ -129,11 +125,6 @@ def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
 
     hit, missed = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
     return RateEstimate.from_bands(share, decisions, np.asarray(hit & missed), decisions.shown)
-
-
-def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
-    """Return TPR, FPR, READY or PRECISION of every row, with its interval at quantile z."""
-    return labelled_estimate(counts, metric).at(z)
 
 
 def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
@@ -245,7 +236,7 @@ class RateEstimate:
         with_error = _discounted(middle, _band_variance(share, counts))
         return cls(middle, with_error, _evidence_at_ends(share, counts), point, shown)
 
-    def at(self, z: float) -> ShownRate:
+    def at(self, z: float = Z95) -> ShownRate:
         """Return the rate with its interval at the normal quantile z."""
         (lower, upper), (least, _), (_, most) = Evidence.bounds_of([self.with_error, *self.ends], z)
         least, most = np.nan_to_num(least, nan=0.0), np.nan_to_num(most, nan=1.0)

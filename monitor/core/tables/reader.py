@@ -6,18 +6,19 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import tee
 
 import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands
 from monitor.core.tables.layout import Layout
-from monitor.core.tables.narrowing import ANY, Sums, narrowed
+from monitor.core.tables.narrowing import ANY, GIVEN_UP, Sums, narrow, narrowed
 from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """Kind of thing that a table's rows count: decisions, labels, missing labels or label pairs.
+    """Kind of thing that a table's rows count: decisions, labels of one kind, or label pairs.
 
     UNANSWERED are requested labels that have not come. PAIRS are decisions that two reviewers
     labelled. Their tables are tied to one another alone: a band of pairs begins where the bands of
@@ -84,7 +85,6 @@ class Table:
         return self.span, self.measure, self.edition
 
 
-@dataclass(frozen=True)
 class Reader:
     """Model of a reader who combines all tables within one span to narrow their counts.
 
@@ -92,174 +92,143 @@ class Reader:
     labels has a further column for each part, which no table shows: decisions without a label.
 
     Attributes:
-        past: the earlier tables, in an order of their own.
-        shapes: rows and columns of each table, the new ones last.
+        bases: first cell of each table, and last the number of all cells.
+        before: lowest and highest number of each cell of the past alone, shape (2, cells).
         sums: all that ties the cells.
     """
 
-    past: tuple[Table, ...]
-    shapes: tuple[tuple[int, int], ...]
-    sums: Sums
-
-    @classmethod
-    def from_tables(cls, past: Sequence[Table], new: Sequence[Table]) -> Reader:
-        """Return the reader of past and new tables; the order of ``past`` makes no difference."""
-        ordered = sorted(past, key=lambda table: table.key)
-        tables = (*ordered, *new)
-        sums = Sums.join([*_Ties(tables).sums(), Sums.from_cells([], [])])
-        return cls(tuple(ordered), tuple(_shape(table) for table in tables), sums)
+    def __init__(self, past: Sequence[Table], new: Sequence[Table] = ()) -> None:
+        """Create a reader of past and new tables, with what the past alone leaves."""
+        self._tables, self._past = (*past, *new), len(past)
+        self._numbers = {table.key: number for number, table in enumerate(self._tables)}
+        ends = [_ends(table) for table in self._tables]
+        self.bases = np.cumsum([0, *(each.shape[1] for each in ends)])
+        ties = [Sums.join([*self._ties(number)]) for number in range(len(self._tables))]
+        self.sums = Sums.join([Sums.from_cells([], []), *ties])
+        self._new_sums = np.arange(
+            sum(len(sums.wholes) for sums in ties[: self._past]), len(self.sums.wholes)
+        )
+        self._published, believed = _joined(ends[: self._past]), self.sums.belief.copy()
+        believed[self._new_sums] = GIVEN_UP
+        low, high = _joined(ends)
+        self.before = np.array(narrowed(low, high, self.sums, believed))[:, : self.bases[len(past)]]
+        believed[self._new_sums] = self.sums.belief[self._new_sums]
+        self._agrees = np.array_equal(believed, self.sums.belief)
+        self._rings: dict[int, Iterator[Int64s]] = {}
 
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
-        """Return the lowest and highest number of every cell, given the bands of the new tables."""
-        tables = (*self.past, *new)
-        low = [_cell_ends(table, table.bands.low, 0) for table in tables]
-        high = [_cell_ends(table, table.bands.high, ANY) for table in tables]
-        nothing = np.zeros(0, np.int64)
-        return narrowed(
-            np.concatenate([nothing, *low]), np.concatenate([nothing, *high]), self.sums
-        )
+        """Return the lowest and highest number of every cell, given the bands of the new tables.
 
-    def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield lists of (new table's number, row) by their distance from a cell, counted in sums.
-
-        Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
-        or none if an earlier table has it; the last is followed by nothing that is tied.
+        They narrow what the past alone leaves, and nothing is computed again. But where any table
+        contradicts a sum, all begins anew: which sums are given up depends on all tables.
         """
-        return iter(self._rings.setdefault(cell, _Remembered(self._compute_rings(cell))))
+        ends = [_ends(table) for table in new]
+        if self._agrees:
+            low, high = _joined([self.before, *ends])
+            if not len(narrow(low, high, self.sums, self.sums.belief, self._new_sums)):
+                return low, high
+        low, high = _joined([self._published, *ends])
+        return narrowed(low, high, self.sums)
 
-    def _compute_rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
+    def rings(self, cell: int) -> Iterator[Int64s]:
+        """Yield arrays of rows by their distance from a cell, counted in sums.
+
+        Rows of new tables are numbered through. The first array has the cell's own row, or none if
+        an earlier table has it; the last is followed by nothing that is tied.
+        """
+        self._rings[cell], rings = tee(self._rings.get(cell) or self._compute_rings(cell))
+        return rings
+
+    def _compute_rings(self, cell: int) -> Iterator[Int64s]:
         """Yield the rows that hold a cell, then those that each wider ring of cells adds."""
-        cells = np.array([cell])
-        seen = self._new_rows(cells)
-        yield sorted(seen)
-        while True:
-            wider = self.sums.beside(cells)
-            if len(wider) == len(cells):
-                return
-            rows = self._new_rows(wider)
-            yield sorted(rows - seen)
-            cells, seen = wider, rows
-
-    def _new_rows(self, cells: Int64s) -> set[tuple[int, int]]:
-        """Return (new table's number, row) of the given cells, without those of past tables."""
-        tables = np.searchsorted(self._bases, cells, side="right") - 1
-        columns = np.array([columns for _, columns in self.shapes])
-        rows = (cells - self._bases[tables]) // columns[tables]
-        numbers = tables - len(self.past)
-        return {
-            (number, row)
-            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
-            if number >= 0
-        }
+        first_new, shape = self.bases[self._past], self.bases[-1]
+        cells, rows = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        ring = np.array([cell])
+        while len(ring):
+            cells[ring] = True
+            wider = np.zeros(shape, np.bool_)
+            wider[self._new_rows[ring[ring >= first_new] - first_new]] = True
+            yield np.flatnonzero(wider & ~rows)
+            rows |= wider
+            wider = np.zeros(shape, np.bool_)
+            wider[self.sums.beside(ring)] = True
+            ring = np.flatnonzero(wider & ~cells)
 
     @cached_property
-    def _rings(self) -> dict[int, _Remembered]:
-        """Return the rings that were asked for so far, by cell."""
-        return {}
+    def _new_rows(self) -> Int64s:
+        """Return the row of each cell of the new tables, numbered through all of them."""
+        new = self._tables[self._past :]
+        widths = np.repeat([_width(table) for table in new], [len(table.bands) for table in new])
+        return np.repeat(np.arange(len(widths)), widths)
 
-    @cached_property
-    def _bases(self) -> Int64s:
-        """Return the number of each table's first cell, shape (tables,)."""
-        sizes = [rows * columns for rows, columns in self.shapes]
-        return np.cumsum([0, *sizes[:-1]])
-
-
-class _Remembered:
-    """Rings of a cell, computed as far as somebody asked; the table rule asks again and again."""
-
-    def __init__(self, rings: Iterator[list[tuple[int, int]]]) -> None:
-        self._rings = rings
-        self._known: list[list[tuple[int, int]]] = []
-
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        yield from self._known
-        for ring in self._rings:
-            self._known.append(ring)
-            yield ring
-
-
-class _Ties:
-    """Builder of all sums that tie the cells of tables, for :class:`Reader`."""
-
-    def __init__(self, tables: Sequence[Table]) -> None:
-        self._tables = tables
-        self._numbers = {table.key: number for number, table in enumerate(tables)}
-        self._bases = np.cumsum([0, *(np.prod(_shape(table)) for table in tables)])
-
-    def sums(self) -> Iterator[Sums]:
-        """Yield the published sums of each table: rows, spans, editions and labels."""
-        for number, table in enumerate(self._tables):
-            columns = table.bands.low.shape[1]
-            cells, unlabelled = np.split(self._cells(number), [columns], axis=1)
-            yield Sums.from_cells(cells[:, 0], cells[:, 1:])
-            yield from self._row_sums(table.layout, cells)
-            yield from self._span_sums(table, cells)
-            yield from self._edition_sums(table, cells)
-            if table.measure is Measure.READY:
-                yield from self._label_sums(table, cells, unlabelled)
-
-    def _cells(self, number: int) -> Int64s:
-        """Return the cells of a table, given its number, shape (rows, columns)."""
-        rows, columns = _shape(self._tables[number])
-        return np.asarray(self._bases[number] + np.arange(rows * columns).reshape(rows, columns))
-
-    def _matching_cells(self, key: Key, table: Table) -> Int64s | None:
-        """Return table ``key``'s cells in the rows and columns of ``table``; -1 where missing."""
-        if (number := self._numbers.get(key)) is None:
-            return None
-        frame = self._tables[number].frame
-        rows = frame.layout.places_of(table.layout.rows)[:, None]
-        place = {part: 1 + i for i, part in enumerate(frame.parts)}
-        columns = np.array([0, *(place.get(part, -1) for part in table.frame.parts)])[None, :]
-        return np.where((rows >= 0) & (columns >= 0), self._cells(number)[rows, columns], -1)
-
-    @staticmethod
-    def _row_sums(layout: Layout, cells: Int64s) -> Iterator[Sums]:
-        """Yield the layout's sums of rows, for each column of cells."""
-        for wholes, parts in layout.sums_by_length:
-            for column in cells.T:
-                yield Sums.from_cells(column[wholes], column[parts])
-
-    def _span_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """Yield the doubtful sums of each cell over the span's parts that have a table."""
+    def _ties(self, number: int) -> Iterator[Sums]:
+        """Yield the sums that a table, by its number, adds: rows, spans, editions and labels."""
+        table, first = self._tables[number], Edition.FIRST
+        cells, columns = self._cells(number), table.bands.low.shape[1]
+        yield table.layout.cell_sums(columns, cells.shape[1]).shifted(self.bases[number])
+        cells, unlabelled = np.split(cells, [columns], axis=1)
         finer = [self._cells_of_part(table, span) for span in table.span.parts]
         if any(part is not None for part in finer):
             yield Sums.tied(cells, finer)
+        earlier = self._matching(table, (table.span, table.measure, first))
+        if table.edition is Edition.FINAL and earlier is not None:  # labels may only have come
+            fewer = table.measure is Measure.UNANSWERED
+            yield Sums.tied(*((earlier, [cells, None]) if fewer else (cells, [earlier, None])))
+        if table.measure is Measure.READY:
+            decisions = self._matching(table, (table.span, Measure.DECISIONS, first))
+            not_ready = self._matching(table, (table.span, Measure.NOT_READY, table.edition))
+            if decisions is not None and not_ready is not None:
+                parts = [cells[:, 1:], not_ready[:, 1:], unlabelled]
+                yield Sums.tied(decisions[:, 1:], parts)
+        if table.measure is Measure.UNANSWERED:
+            yield from self._unlabelled_sums(table, cells)
+
+    def _unlabelled_sums(self, table: Table, missing: Int64s) -> Iterator[Sums]:
+        """Yield the guess that each label was requested: then a decision without one lacks it."""
+        number = self._numbers.get((table.span, Measure.READY, table.edition))
+        if number is not None:
+            ready = self._tables[number]
+            rows = ready.layout.places_of(table.layout.rows)
+            unlabelled = self._cells(number)[rows, ready.bands.low.shape[1] :]
+            yield Sums.tied(unlabelled, [missing[:, 1:]])
+
+    def _cells(self, number: int) -> Int64s:
+        """Return the cells of a table, given its number, shape (rows, columns)."""
+        cells = np.arange(self.bases[number], self.bases[number + 1])
+        return cells.reshape(len(self._tables[number].bands), -1)
 
     def _cells_of_part(self, table: Table, span: Span) -> Int64s | None:
         """Return the table's cells in a part of the span, by edition or else first; or None."""
-        cells = self._matching_cells((span, table.measure, table.edition), table)
+        cells = self._matching(table, (span, table.measure, table.edition))
         first = (span, table.measure, Edition.FIRST)
-        return self._matching_cells(first, table) if cells is None else cells
+        return self._matching(table, first) if cells is None else cells
 
-    def _edition_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """Yield, for a final edition, the guess that labels only came since the first one."""
-        if table.edition is Edition.FINAL:
-            first = self._matching_cells((table.span, table.measure, Edition.FIRST), table)
-            if first is not None:
-                fewer = table.measure is Measure.UNANSWERED
-                yield Sums.tied(*((first, [cells, None]) if fewer else (cells, [first, None])))
-
-    def _label_sums(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
-        """Yield the guess that each part's decisions are ready, not ready or unlabelled."""
-        decisions = self._matching_cells((table.span, Measure.DECISIONS, Edition.FIRST), table)
-        not_ready = self._matching_cells((table.span, Measure.NOT_READY, table.edition), table)
-        if decisions is not None and not_ready is not None:
-            parts = [ready[:, 1:], not_ready[:, 1:], unlabelled]
-            yield Sums.tied(decisions[:, 1:], parts)
-        missing = self._matching_cells((table.span, Measure.UNANSWERED, table.edition), table)
-        if missing is not None:  # where every label is requested, nothing else has none
-            yield Sums.tied(unlabelled, [missing[:, 1:]])
+    def _matching(self, table: Table, key: Key) -> Int64s | None:
+        """Return table ``key``'s cells in the rows and columns of ``table``; -1 where missing."""
+        if (number := self._numbers.get(key)) is None:
+            return None
+        frame, cells = self._tables[number].frame, self._cells(number)
+        if frame.layout is table.layout and frame.parts == table.frame.parts:
+            return cells[:, : table.bands.low.shape[1]]
+        rows = frame.layout.places_of(table.layout.rows)[:, None]
+        place = {part: 1 + i for i, part in enumerate(frame.parts)}
+        columns = np.array([0, *(place.get(part, -1) for part in table.frame.parts)])[None, :]
+        return np.where((rows >= 0) & (columns >= 0), cells[rows, columns], -1)
 
 
-def _shape(table: Table) -> tuple[int, int]:
-    """Return rows and columns of a table's cells; READY adds columns of unlabelled decisions."""
-    rows, columns = table.bands.low.shape
-    return rows, columns + (len(table.frame.parts) if table.measure is Measure.READY else 0)
+def _width(table: Table) -> int:
+    """Return the columns of a table's cells; READY has columns of unlabelled decisions too."""
+    unlabelled = len(table.frame.parts) if table.measure is Measure.READY else 0
+    return int(table.bands.low.shape[1]) + unlabelled
 
 
-def _cell_ends(table: Table, ends: Int64s, unlabelled: int) -> Int64s:
-    """Return one end of all cells' intervals, flat; ``unlabelled`` fills those without a band."""
-    every = np.full(_shape(table), unlabelled, np.int64)
-    every[:, : ends.shape[1]] = ends
-    return every.ravel()
+def _ends(table: Table) -> Int64s:
+    """Return the published lowest and highest number of each cell of a table, shape (2, cells)."""
+    ends = np.zeros((2, len(table.bands), _width(table)), np.int64)
+    ends[1] = ANY
+    ends[:, :, : table.bands.low.shape[1]] = table.bands.low, table.bands.high
+    return ends.reshape(2, -1)
+
+
+def _joined(ends: Sequence[Int64s]) -> Int64s:
+    return np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1)

@@ -27,10 +27,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,8 +37,6 @@ from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, r
 from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import ALL_OR_NOTHING, Frame, Measure, Reader, Table
 from monitor.core.tables.spans import Edition
-
-Before = Callable[[], tuple[Int64s, Int64s]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,134 +120,79 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         One table of each draft, in their order. It depends on the drafts and on what the past
         shows, on no other count, and not on the order of ``past``.
     """
-    steps, labels = [draft.start for draft in drafts], drafts[0].measure in ALL_OR_NOTHING
-    if k == 1:
-        return _made(drafts, steps, k)
+    steps = np.array([draft.start for draft in drafts])
     tables = _made(drafts, steps, k)
-    reader, before = (
-        Reader.from_tables(past, tables),
-        cache(lambda: Reader.from_tables(past, ()).intervals(())),
-    )
-    while True:
-        narrow = _narrow_cells(reader, tables, before, k)
-        if not narrow:
-            return tables
-        order = [
-            _ranks(draft, table, step)
-            for draft, table, step in zip(drafts, tables, steps, strict=True)
-        ]
-        coarser = {
-            row for cell in narrow for row in _row_to_coarsen(reader, order, cell, labels=labels)
-        }
-        if not coarser:
-            return tables
-        for number, row in coarser:
-            alone = tables[number].bands.detail[row] == Detail.SIZE
-            steps[number][row] = Coarseness.WITHHELD if alone else steps[number][row] + 1
+    if k == 1:
+        return tables
+    reader = Reader(past, tables)
+    while (rows := _rows_to_coarsen(drafts, steps, tables, reader, k)).any():
+        alone = np.array([table.bands.detail for table in tables]) == Detail.SIZE
+        steps = np.where(rows, np.where(alone, Coarseness.WITHHELD, steps + 1), steps)
         tables = _made(drafts, steps, k)
+    return tables
 
 
-def _made(drafts: Sequence[Draft], steps: Sequence[Steps], k: int) -> tuple[Table, ...]:
+def _made(drafts: Sequence[Draft], steps: Steps, k: int) -> tuple[Table, ...]:
     return tuple(draft.at(step, k) for draft, step in zip(drafts, steps, strict=True))
 
 
-def _narrow_cells(reader: Reader, tables: Sequence[Table], before: Before, k: int) -> list[int]:
+def _narrow_cells(reader: Reader, tables: Sequence[Table], k: int) -> list[int]:
     """Return the cells that may be below k and have too few values left after the new tables.
 
-    ``before`` computes what the past alone leaves, which is seldom needed: where it leaves as few,
-    coarsening would not help.
+    Where the past alone leaves as few, coarsening would not help.
     """
     low, high = reader.intervals(tables)
-    old = slice(sum(rows * columns for rows, columns in reader.shapes[: len(reader.past)]))
+    old_low, old_high = reader.before
+    old = slice(len(old_low))
     enough = np.full(len(low), values_left(k, own=True))
     enough[old] = values_left(k)
     narrow = (low < k) & (high - low + 1 < enough)
-    if narrow[old].any():
-        old_low, old_high = before()
-        narrow[old] &= high[old] - low[old] < old_high - old_low
+    narrow[old] &= high[old] - low[old] < old_high - old_low
     cells: list[int] = np.flatnonzero(narrow).tolist()
     return cells
 
 
-class _Rank(NamedTuple):
-    """Rank of a row for coarsening: rows with counts before sizes alone, larger before smaller.
+def _rows_to_coarsen(
+    drafts: Sequence[Draft], steps: Steps, tables: Sequence[Table], reader: Reader, k: int
+) -> Bools:
+    """Return a mask of the rows to coarsen by one step, shape (drafts, rows).
 
-    Attributes:
-        detail: what it shows.
-        size: of what it shows.
-        is_last: the next step withholds the row.
+    Of the rows tied to a narrow cell those with counts come before sizes alone, then the largest.
     """
-
-    detail: int
-    size: int
-    is_last: bool
-
-
-_Order = Sequence[Sequence[_Rank | None]]
-"""For each table and row its rank; None where a row cannot be coarsened."""
-
-
-def _ranks(draft: Draft, table: Table, steps: Steps) -> list[_Rank | None]:
-    """Return the order in which rows are made coarser; None for rows that stay as they are."""
-    labels = draft.measure in ALL_OR_NOTHING
-    last = (table.bands.detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
-    rows = zip(
-        table.bands.detail.tolist(),
-        table.bands.high[:, 0].tolist(),
-        last.tolist(),
-        draft.fixed.tolist(),
-        strict=True,
-    )
-    return [
-        None if fixed or detail == Detail.HIDDEN else _Rank(detail, size, is_last)
-        for detail, size, is_last, fixed in rows
-    ]
+    cells = _narrow_cells(reader, tables, k)
+    detail = np.array([table.bands.detail for table in tables], np.int64)
+    size = np.array([table.bands.high[:, 0] for table in tables])
+    labels = drafts[0].measure in ALL_OR_NOTHING
+    last = (detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
+    stays = (detail == Detail.HIDDEN) | [draft.fixed for draft in drafts]
+    rank = np.where(stays, -1, 4 * ANY * detail + 2 * size + last).ravel()
+    coarser = np.zeros(steps.size, np.bool_)
+    for cell in cells:
+        for ring in _rings_in_turn(reader.rings(cell), last.ravel(), labels=labels):
+            if rank[ring].max(initial=-1) >= 0:
+                coarser[ring[rank[ring].argmax()]] = True
+                break
+    return coarser.reshape(steps.shape)
 
 
-def _still_coarsenable(order: _Order, ring: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the (table, row) of a ring that the next step does not withhold."""
-    places = ((number, row, order[number][row]) for number, row in ring)
-    return [(number, row) for number, row, place in places if place and not place.is_last]
+def _rings_in_turn(rings: Iterator[Int64s], last: Bools, *, labels: bool) -> Iterator[Int64s]:
+    """Yield rings of rows around a cell; the first with a row to coarsen decides.
 
-
-def _rings_in_turn(
-    reader: Reader, order: _Order, cell: int, *, labels: bool
-) -> Iterator[Sequence[tuple[int, int]]]:
-    """Yield lists of (table, row) for a cell; the first with a coarsenable row decides."""
-    rings = reader.rings(cell)
-    own, closest = next(rings, []), next(rings, [])
+    The closest ring is not that of the cell's own row: there a band below k stays what it is. Rows
+    of labels are coarsened before any is withheld (by its ``last`` step): those tied closest, the
+    own one, those tied to them. In a week of two slices that are all labelled, a total minus one
+    slice gives the other as finely as ever, so coarsening this one alone would end with withholding
+    it. Then the own row is withheld before any other: a hidden row of labels says nothing, and
+    where earlier tables leave the cell too little, nothing else helps.
+    """
+    nobody = np.zeros(0, np.int64)
+    own, closest = next(rings, nobody), next(rings, nobody)
     if labels:
-        yield _still_coarsenable(order, closest)
-        yield _still_coarsenable(order, own)
-        next_closest = next(rings, [])
-        yield _still_coarsenable(order, next_closest)
+        yield closest[~last[closest]]
+        yield own[~last[own]]
+        next_closest = next(rings, nobody)
+        yield next_closest[~last[next_closest]]
         yield from (own, closest, next_closest)
     else:
         yield from (closest, own)
     yield from rings
-
-
-def _row_to_coarsen(
-    reader: Reader, order: _Order, cell: int, *, labels: bool
-) -> list[tuple[int, int]]:
-    """Return the (table, row) to coarsen for a cell: the largest tied closest; or an empty list.
-
-    The cell's own row is not among the closest: there a band below k stays what it is. Rows of
-    labels are coarsened before any is withheld: those tied closest, the own one, those tied to
-    them. In a week of two slices that are all labelled, a total minus one slice gives the other as
-    finely as ever, so coarsening this one alone would end with withholding it.
-
-    Then the own row is withheld before any other: a hidden row of labels says nothing, and where
-    earlier tables leave the cell too little, nothing else helps. Nothing is returned where all are
-    withheld.
-    """
-    for ring in _rings_in_turn(reader, order, cell, labels=labels):
-        rows = [
-            (place, -number, -row)
-            for number, row in ring
-            if (place := order[number][row]) is not None
-        ]
-        if rows:
-            _, number, row = max(rows)
-            return [(-number, -row)]
-    return []

@@ -60,7 +60,8 @@ def chosen_spans(
     runs = [run for kind, count in RUNS[window] if (run := _newest_run(kind, count, tables))]
     # After an outage hours may be missing up to now while days are there: what is finer and older
     # than a coarser choice is no choice.
-    newest = [run for place, run in enumerate(runs) if run[-1].end >= _end(runs[place:])]
+    latest = [max(run[-1].end for run in runs[place:]) for place in range(len(runs))]
+    newest = [run for run, end in zip(runs, latest, strict=True) if run[-1].end >= end]
     closed = newest or [_newest_run(SpanKind.HOUR, _FIRST_HOURS, tables)]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
@@ -70,11 +71,6 @@ def chosen_spans(
         if (rows[0] >= wanted).all() and (_relative_width(run, tables)[wanted] <= _WIDEST).all():
             return run
     return closed[-1]
-
-
-def _end(runs: Sequence[Sequence[Span]]) -> int:
-    """Return the latest end of any run (microseconds)."""
-    return max(run[-1].end for run in runs)
 
 
 def _newest_run(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:

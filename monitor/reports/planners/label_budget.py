@@ -30,7 +30,7 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, ShownRate
 from monitor.core.tables.bands import row_rule
 from monitor.core.tables.counted import Counted
-from monitor.core.tables.rates import LabelledCounts, labelled_rate
+from monitor.core.tables.rates import LabelledCounts, labelled_estimate
 from monitor.reports.planners.published_rates import (
     Named,
     point,
@@ -183,6 +183,6 @@ def _widths(
         (hit_labels, other_labels) if metric is Metric.TPR else (other_labels, hit_labels)
     )
     counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))
-    planned_rate = labelled_rate(counts, metric)
+    planned_rate = labelled_estimate(counts, metric).at()
     widths = np.where(planned_rate.shown, planned_rate.upper - planned_rate.lower, 1.0)
     return np.asarray(widths.reshape(len(corners), -1).max(axis=0))

@@ -137,12 +137,11 @@ class Attack:
     def targets(self) -> list[Target]:
         """All protected counts, each set of unknowns once."""
         targets: dict[bytes, Target] = {}
-        reader = Reader.from_tables(self._tables, ())
-        low, high = reader.intervals(())
-        ends = np.cumsum([rows * columns for rows, columns in reader.shapes])
-        by_table = np.split(high - low + 1, ends[:-1])
-        for table, shape, flat in zip(reader.past, reader.shapes, by_table, strict=True):
-            widths = flat.reshape(shape)
+        reader = Reader(self._tables)
+        low, high = reader.before
+        left = np.split(high - low + 1, reader.bases[1:-1])
+        for table, flat in zip(self._tables, left, strict=True):
+            widths = flat.reshape(len(table.bands), -1)
             for row in np.flatnonzero(table.layout.declared).tolist():
                 if table.measure is Measure.UNANSWERED and self._is_told(table, row):
                     continue
@@ -243,7 +242,7 @@ class Attack:
     def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
         counts = self._world.labels_of(table.span, table.edition)
         decisions = self._world.in_rows(table.span, self._world.counts.sum(axis=(2, 3, 4, 5)))
-        unlabelled = decisions - (counts.ready + counts.not_ready).sum(axis=1)
+        unlabelled = decisions - counts.sum(axis=(0, 2))
         few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
         return np.asarray(few & table.layout.declared)
 

@@ -15,12 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import atom_text
-from monitor.core.tables.label_tables import (
-    FirstEdition,
-    LabelCounts,
-    label_tables,
-    unanswered_table,
-)
+from monitor.core.tables.label_tables import label_tables, unanswered_table
 from monitor.core.tables.layout import Layout
 from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.spans import ANCHOR, Edition, Span, SpanKind
@@ -120,11 +115,11 @@ class TableWorld:
         late = self.counts if span.kind != self.kinds[0] else self.counts[..., :1]
         return self.in_rows(span, late.sum(axis=(3, 4, 5)))
 
-    def labels_of(self, span: Span, edition: Edition) -> LabelCounts:
-        """Labels of a span as an edition counts them."""
+    def labels_of(self, span: Span, edition: Edition) -> Ints:
+        """Labels of a span as an edition counts them, shape (ready or not, rows, routes)."""
         axis = 4 if edition is Edition.FIRST else 3
         states = self.in_rows(span, self.counts.sum(axis=(axis, 5)))
-        return LabelCounts(states[:, :, READY], states[:, :, NOT_READY])
+        return np.stack([states[:, :, READY], states[:, :, NOT_READY]])
 
     def unlabelled_in(self, span: Span, edition: Edition) -> Ints:
         """Decisions without a label as an edition counts them, shape (rows, routes)."""
@@ -171,15 +166,12 @@ def _labels_published(
     world: TableWorld, span: Span, edition: Edition, past: Sequence[Table], k: int
 ) -> tuple[Table, ...]:
     counts, frame = world.labels_of(span, edition), Frame(span, world.layout(span), PARTS)
-    first = None
-    if edition is Edition.FINAL:
-        here = [t for t in past if t.span == span and t.measure is not Measure.DECISIONS]
-        first = FirstEdition(here, world.changed_in(span))
-    labels = label_tables(frame, counts, past, k, first)
+    changed = world.changed_in(span) if edition is Edition.FINAL else None
+    labels = label_tables(frame, counts, past, k, changed)
     if span.kind < min(SpanKind.WEEK, world.kinds[-1]):
         return labels
     draft = Draft(frame, Measure.UNANSWERED, world.unlabelled_in(span, edition))
-    return (*labels, *unanswered_table(draft, labels, past, k, first))
+    return (*labels, *unanswered_table(draft, labels, past, k, changed))
 
 
 def all_pairs(attributes: int) -> tuple[tuple[int, ...], ...]:

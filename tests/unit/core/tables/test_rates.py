@@ -9,7 +9,12 @@ from monitor.core.contract import Metric
 from monitor.core.intervals import wilson
 from monitor.core.tables.bands import Bands, Coarseness, row_rule
 from monitor.core.tables.counted import Counted
-from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
+from monitor.core.tables.rates import (
+    LabelledCounts,
+    ShownRate,
+    labelled_estimate,
+    selection_estimate,
+)
 from monitor.core.tables.spans import ANCHOR, Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
 from monitor.core.time import DAY, HOUR
@@ -30,7 +35,7 @@ def rate(
     decisions: object, ready: object, not_ready: object, metric: Metric = Metric.TPR, k: int = K
 ) -> ShownRate:
     counts = LabelledCounts(shown(decisions, k), labels(ready, k), labels(not_ready, k), SERVED)
-    return labelled_rate(counts, metric)
+    return labelled_estimate(counts, metric).at()
 
 
 def test_exact_counts_give_the_rates_of_the_lesson() -> None:
@@ -81,7 +86,7 @@ def test_a_rate_rests_on_k_labels_and_on_all_three_tables() -> None:
     assert rate((400, 400), (9, 8), (100, 90), Metric.FPR).shown[0]
     table = row_rule(np.array([[60, 60]]), K, Coarseness.WITHHELD, labels=True)
     counts = LabelledCounts(shown((400, 400)), shown((90, 80)), Counted.from_bands(table), SERVED)
-    assert not labelled_rate(counts, Metric.TPR).shown[0]
+    assert not labelled_estimate(counts, Metric.TPR).at().shown[0]
 
 
 def test_a_route_without_labels_enough_makes_a_bound() -> None:
@@ -114,7 +119,7 @@ def test_intervals_hold_the_rate_as_often_as_they_say(sizes: tuple[int, int]) ->
     rates = rng.uniform(0.3, 0.9, 4000)
     hits = rng.binomial(trials, rates)
     bands = Counted.from_bands(row_rule(np.stack([hits, trials - hits], axis=1), K))
-    found = selection_rate(bands, SERVED)
+    found = selection_estimate(bands, SERVED).at()
     point = found.support > 0
     inside = (found.lower <= rates) & (rates <= found.upper)
     assert inside[point].mean() >= 0.945
@@ -133,7 +138,8 @@ def test_audited_intervals_hold_the_rate_as_often_as_they_say() -> None:
         Counted.from_bands(row_rule(np.stack(pair, axis=1), K))
         for pair in ((tp + fp, sum(reviewed)), (seen[0], reviewed[0]), (seen[1], reviewed[1]))
     ]
-    found = labelled_rate(LabelledCounts(table[0], table[1], table[2], SERVED), Metric.TPR)
+    counts = LabelledCounts(table[0], table[1], table[2], SERVED)
+    found = labelled_estimate(counts, Metric.TPR).at()
     point = found.support > 0
     assert point.mean() > 0.9
     inside = (found.lower <= served) & (served <= found.upper)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Coarseness, Detail, edges, row_rule
-from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
+from monitor.core.tables.label_tables import label_tables
 from monitor.core.tables.layout import TOTAL, Layout, Row
 from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import Frame, Measure, Table
@@ -159,8 +160,8 @@ def test_rows_that_nobody_declared_are_never_shown() -> None:
     assert set(np.flatnonzero(table.bands.detail == HIDDEN).tolist()) == layout.undeclared
 
 
-def labels(ready: object, not_ready: object) -> LabelCounts:
-    return LabelCounts(*(np.array([counts], np.int64) for counts in (ready, not_ready)))
+def labels(ready: object, not_ready: object) -> Int64s:
+    return np.array([[ready], [not_ready]], np.int64)
 
 
 LABELS = {
@@ -185,11 +186,10 @@ def test_which_rows_show_their_labels(name: str) -> None:
     assert [table.bands.detail[0] for table in made] == [expected, expected]
 
 
-def final(changed: int, first: LabelCounts, later: LabelCounts) -> tuple[Table, ...]:
+def final(changed: int, first: Int64s, later: Int64s) -> tuple[Table, ...]:
     frame = Frame(Span(SpanKind.WEEK, 0), ONE_ROW, PARTS)
     tables = label_tables(frame, first, [], K)
-    edition = FirstEdition(tables, np.array([changed]))
-    return label_tables(frame, later, tables, K, edition)
+    return label_tables(frame, later, tables, K, np.array([changed]))
 
 
 def test_a_final_edition_differs_only_where_k_labels_changed() -> None:
@@ -199,7 +199,7 @@ def test_a_final_edition_differs_only_where_k_labels_changed() -> None:
     before = label_tables(Frame(Span(SpanKind.WEEK, 0), ONE_ROW, PARTS), first, [], K)
     assert {table.edition for table in (*kept, *moved)} == {Edition.FINAL}
     np.testing.assert_array_equal(kept[0].bands.low, before[0].bands.low)
-    np.testing.assert_array_equal(moved[0].bands.low, row_rule(later.ready, K).low)
+    np.testing.assert_array_equal(moved[0].bands.low, row_rule(later[0], K).low)
 
 
 def test_k_of_one_shows_exact_numbers() -> None:
