@@ -17,6 +17,7 @@ from alerts.exposition.renderer import MAX_SERIES
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
+from consumers.receiving import EventReceiver
 from consumers.sources.inbox import Inbox
 from monitor import certificates, composition
 from monitor.clock import SystemClock
@@ -134,17 +135,15 @@ class Service:
         )
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
-        judge = composition.event_judge(
-            settings, self._clock, lambda labels: self.ingest.reached(labels) if self.ingest else 0
-        )
-        self._inbox = (
-            composition.open_inbox(settings, log_of_events, judge) if log_of_events else None
-        )
-        self._receiver = (
-            composition.build_receiver(settings, self.metrics, judge, log_of_events)
-            if parts.ingest
-            else None
-        )
+        self._inbox: Inbox | None = None
+        self._receiver: EventReceiver | None = None
+        if parts.ingest:
+            judge = composition.event_judge(settings, self._clock, self._reached)
+            if log_of_events is not None:
+                self._inbox = composition.open_inbox(settings, log_of_events, judge)
+            self._receiver = composition.build_receiver(
+                settings, self.metrics, judge, log_of_events
+            )
         self.servers = composition.build_servers(
             settings,
             self.exporter,
@@ -264,6 +263,10 @@ class Service:
                 log.exception("a part of the service has failed")
         finally:
             self._ending.set()
+
+    def _reached(self, are_labels: bool) -> int:
+        """Return the event time that all partitions of labels, or of decisions, have reached."""
+        return self.ingest.reached(are_labels) if self.ingest else 0
 
     def _watch(self, watchdog: Watchdog) -> None:
         while not self._ending.wait(WATCH_SECONDS):

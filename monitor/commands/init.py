@@ -29,7 +29,6 @@ MOST_LINES, OTHER_LINES = 15, 7
 KEY_FILE = "slicewatch.key"
 _PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
 _PLAIN = "/attributes/"
-_any_json = msgspec.json.Decoder().decode
 
 
 class Answers(NamedTuple):
@@ -112,7 +111,7 @@ def _from_sample(sample: str) -> Answers:
     with closing(LineFile(sample)) as file:
         for line in islice(file, SAMPLED_LINES):
             with suppress(ValueError, RecursionError):
-                content = _any_json(line)
+                content = msgspec.json.decode(line)
                 for event in content if isinstance(content, list) else [content]:
                     for place, text in places(event):
                         counts = texts.setdefault(place, Counter())
@@ -120,11 +119,14 @@ def _from_sample(sample: str) -> Answers:
                             counts[text] += 1
     events = {at.removeprefix(_PLAIN): texts[at] for at in texts if at.startswith(_PLAIN)}
     guess = None if events or not texts else MappingGuess(texts)
-    attributes = _usable(guess.attributes() if guess else events)
+    counts_by_name = guess.attributes() if guess else events
+    attributes = _usable(counts_by_name)
     if not attributes:
         raise SlicewatchError(f"{sample} has no decisions with attributes of few values")
     if guess is None:
         return Answers(attributes)
+    for name in counts_by_name.keys() - attributes.keys():
+        del guess.section["fields"][f"attributes.{name}"]
     has_labels = guess.section["constants"].get("label_requested") != "false"
     page_on = _PAGE_ON["tpr" if has_labels else "selection"]
     return Answers(attributes, page_on=page_on, mapping=[*guess.lines()])

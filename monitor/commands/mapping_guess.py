@@ -92,9 +92,7 @@ class MappingGuess:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the mapping's section, at most seven."""
         yield "[mapping.decisions]  # guessed: check it, and remove what nobody is compared by"
-        for name, content in self.section.items():
-            if content:
-                yield f"{name} = {toml(content)}"
+        yield from (f"{name} = {toml(part)}" for name, part in self.section.items() if part)
 
     def _find(self) -> None:
         """Map the fields that only one place can be, and scores in percent."""

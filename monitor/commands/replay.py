@@ -215,10 +215,9 @@ def _holds_labels(name: str) -> bool:
     try:
         return holds_labels(first)
     except (ValueError, IndexError, RecursionError):
-        message = (
+        raise SourceError(
             f"{file.name}: its first line is not an event; write decisions={name} or labels={name}"
-        )
-        raise SourceError(message) from None
+        ) from None
 
 
 class ReplayProgress:

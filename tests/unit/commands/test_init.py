@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,17 @@ def test_a_log_is_mapped_and_what_it_does_not_say_is_asked(
     )
     assert checked.exit_code == 0, checked.output
     assert "200 would be counted" in checked.output
+
+
+def test_a_place_of_too_many_combinations_is_not_mapped(tmp_path: Path) -> None:
+    rows = [f"{n},{n % 5},{n % 7},{n % 11},{n % 13},{n % 17}" for n in range(200)]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["loan_id,a,b,c,d,e", *rows, ""]))
+    answers = "2026-06-01T00:00:00Z\nauto_serve\ntrue\n1\ntrue\n"
+    result = init(tmp_path, "--from", str(log), answers=answers)
+    assert "too many values: d, e" in result.output
+    (fields,) = re.findall("^fields = .*", (tmp_path / "slicewatch.toml").read_text(), re.MULTILINE)
+    assert re.findall(r"attributes\.(\w)", fields) == [a.name for a in written(tmp_path).attribute]
 
 
 def test_nothing_is_overwritten_and_a_bad_answer_leaves_no_file(tmp_path: Path) -> None:
