@@ -56,7 +56,7 @@ class Acceptor:
             connect: creates the protocol of a connection, given a callback for its end.
         """
         self._slots = config.slots
-        self._stop_seconds = config.timeouts.stop
+        self._stop_seconds = config.stop_seconds
         self._tls = tls
         self._new_connection = connect
         self._tasks: dict[Connection, asyncio.Task[None]] = {}

@@ -49,7 +49,8 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
 
 def _route(settings: Settings) -> Document:
     """Return the routing tree: by severity, and by office hours where a use case wants that."""
-    deadman, page, *others = _CONSTANT["route"]["routes"]
+    route: Document = _CONSTANT["route"]
+    deadman, page, *others = route["routes"]
     by_day = [
         page
         | {
@@ -59,7 +60,7 @@ def _route(settings: Settings) -> Document:
         for use_case in settings.use_case
         if not use_case.page_at_night
     ]
-    return _CONSTANT["route"] | {"routes": [deadman, *by_day, page, *others]}
+    return route | {"routes": [deadman, *by_day, page, *others]}
 
 
 def _office(alerting: Alerting) -> Document:
