@@ -1,4 +1,4 @@
-"""What the YAML files of alerts and of dashboards share: names, placeholders, optional parts."""
+"""Names, placeholders and optional parts of the YAML files of alerts and of dashboards."""
 
 from __future__ import annotations
 

@@ -32,19 +32,17 @@ _log = logging.getLogger(__name__)
 class _SelectedMetrics(Collector):
     """Collector of selected metrics of a registry; metrics in no family list are left out."""
 
-    def __init__(self, registry: Collector, families: Iterable[Family], prefix: str = "") -> None:
-        """Select the metrics of ``families``, and names that begin with a given ``prefix``."""
+    def __init__(self, registry: Collector, families: Iterable[Family], *prefixes: str) -> None:
+        """Select the metrics of ``families``, and names that begin with one of the prefixes."""
         self._registry = registry
         self._stems = frozenset(family.stem for family in families)
-        self._prefix = prefix
+        self._prefixes = prefixes
 
     def collect(self) -> Iterator[Metric]:
         """Yield the selected metrics, in the registry's order."""
-        return (metric for metric in self._registry.collect() if self._is_selected(metric.name))
-
-    def _is_selected(self, name: str) -> bool:
-        """Return True if a name is asked for, or has the prefix that is."""
-        return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
+        for metric in self._registry.collect():
+            if metric.name in self._stems or metric.name.startswith(self._prefixes):
+                yield metric
 
 
 def metrics_body(
@@ -87,7 +85,7 @@ class Exporter:
         self._renderer = Renderer(max_series)
         self._snapshot: Snapshot | None = None
         self._of_decisions = _SelectedMetrics(metrics.registry, OF_DECISIONS)
-        self._operations = _SelectedMetrics(metrics.registry, OPERATIONS, prefix="process_")
+        self._operations = _SelectedMetrics(metrics.registry, OPERATIONS, "process_")
         # Page and monotonic time of the evaluation behind it, replaced as one value.
         self._current: tuple[Page, float] | None = None
 

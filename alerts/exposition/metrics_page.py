@@ -26,7 +26,7 @@ _UNITS = {
 _AHEAD = ("contract_review_due_timestamp_seconds", "certificate_not_after_timestamp_seconds")
 """Instants that are usually in the future."""
 _SHARD = ("topic", "partition")
-_BOUNDS = ("lower", "upper")
+_BOUNDS = ("_lower_ratio", "_upper_ratio")
 _EXAMPLE = {"contract": "CONTRACT", "metric": "tpr"}
 """Label values of example queries."""
 
@@ -96,23 +96,15 @@ def _title(family: Family) -> str:
 
 
 def _rows(families: Iterable[Family]) -> Iterator[str]:
+    names = {family.name for family in CATALOGUE}
     for family in families:
-        if not _is_bound(family):
-            bounds = "<br>".join(f"`{name}`" for name in _names_with_bounds(family))
+        if not family.name.endswith(_BOUNDS):
+            stem = family.name.removesuffix("_ratio")
+            bounds = (name for bound in _BOUNDS if (name := stem + bound) in names)
+            shown_names = "<br>".join(f"`{name}`" for name in (family.name, *bounds))
             labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
             query = example(family).replace("|", "\\|")
-            yield f"| {bounds} | {unit(family)} | {labels} | {family.help} | `{query}` |"
-
-
-def _is_bound(family: Family) -> bool:
-    return any(family.name.endswith(f"_{bound}_ratio") for bound in _BOUNDS)
-
-
-def _names_with_bounds(family: Family) -> Iterator[str]:
-    """Yield the name of the family, then the names of its bounds if it has any."""
-    yield family.name
-    stem, family_names = family.name.removesuffix("_ratio"), {metric.name for metric in CATALOGUE}
-    yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in family_names)
+            yield f"| {shown_names} | {unit(family)} | {labels} | {family.help} | `{query}` |"
 
 
 def _labels() -> Iterator[str]:

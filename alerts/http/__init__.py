@@ -9,12 +9,12 @@ access control.
 """
 
 from alerts.http.app import PortViews
-from alerts.http.config import HttpConfig, Timeouts
+from alerts.http.config import HttpConfig
 from alerts.http.server import HttpServer
 from alerts.http.servers import Servers, metrics_server
 from alerts.http.views import Find, HealthChecks
 
 __all__ = [
-    "Find", "HealthChecks", "HttpConfig", "HttpServer", "PortViews", "Servers", "Timeouts",
+    "Find", "HealthChecks", "HttpConfig", "HttpServer", "PortViews", "Servers",
     "metrics_server",
 ]  # fmt: skip

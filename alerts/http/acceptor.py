@@ -28,7 +28,8 @@ from alerts.http.connection import Connection, Patience
 _ACCEPT_WAIT = 0.2  # seconds until descriptors may be free again
 _MOMENT = 0.05  # seconds until a client that keeps others waiting is noticed
 _BATCH = 8  # a flood is met by freeing an eighth of the slots at once
-_WHILE_FULL = Patience(request=0.1, answer=1.0)  # no reader nearby needs as long
+_WHILE_FULL = Patience(request=0.25, answer=1.0)  # no reader nearby needs as long
+_PASSES = 5  # of the loop, until it has read what a connection sent before it was accepted
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Acceptor:
             connect: creates the protocol of a connection, given a callback for its end.
         """
         self._slots = config.slots
-        self._stop_seconds = config.timeouts.stop
+        self._stop_seconds = config.stop_seconds
         self._tls = tls
         self._new_connection = connect
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
@@ -82,6 +83,8 @@ class Acceptor:
     async def _wait_for_room(self) -> None:
         """Wait for a free slot; end clients that stall to make room."""
         while len(self._tasks) >= self._slots:
+            for _ in range(_PASSES):  # we may be late, and not the client
+                await asyncio.sleep(0)
             if not self.evict(_WHILE_FULL, most=max(1, self._slots // _BATCH)):
                 self._left.clear()
                 with contextlib.suppress(TimeoutError):

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
 from alerts.http.bodies import kind_of, read_body
+from alerts.http.config import HttpConfig
 from alerts.http.connection import CERTIFICATE, MAX_HEAD
 from alerts.http.forms import check_origin, read_fields
 from alerts.http.guard import Admission, Guard
@@ -35,6 +36,7 @@ from alerts.http.responses import (
     status_only,
 )
 from alerts.http.views import HealthEndpoints, header
+from monitor.settings.checks import is_loopback
 from monitor.settings.sections import ANYBODY
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="slicewatch", charset="UTF-8"'}
@@ -65,17 +67,13 @@ class Access:
 
     Attributes:
         guard: admits requests.
+        config: the port, with the addresses at which browsers reach it.
         log: log of every request for a view; None if no view is about slices.
-        origins: addresses at which browsers reach the port, besides its own.
-        local: True if only this machine reaches the port.
-        seconds: time of a client to send a form.
     """
 
     guard: Guard
+    config: HttpConfig
     log: AccessLog | None = None
-    origins: tuple[str, ...] = ()
-    local: bool = True
-    seconds: float = 5.0
 
     def check_reader(self, request: Request, admission: Admission) -> None:
         """Refuse (403) a reader without credentials who calls this machine by a foreign host name.
@@ -83,8 +81,8 @@ class Access:
         A port that others reach may have any name, if its settings allow readers without
         credentials.
         """
-        if self.local and admission.reader == ANYBODY:
-            check_host(request, self.origins)
+        if is_loopback(self.config.host) and admission.reader == ANYBODY:
+            check_host(request, self.config.origins)
 
     def check_actor(self, request: Request, admission: Admission) -> None:
         """Refuse (403) a sender without credentials who does not use this machine's own name."""
@@ -157,8 +155,8 @@ class Guarded:
         if not admission.responds:
             raise HTTPException(HTTPStatus.FORBIDDEN)
         self._access.check_actor(request, admission)
-        check_origin(request, self._access.origins)
-        request.state.fields = await read_fields(request, self._access.seconds)
+        check_origin(request, self._access.config.origins)
+        request.state.fields = await read_fields(request, self._access.config.body_seconds)
 
 
 class Received(Guarded):
@@ -188,7 +186,7 @@ class Received(Guarded):
             return status_only(HTTPStatus.TOO_MANY_REQUESTS, _AGAIN)
         try:
             self._access.check_actor(request, admission)
-            seconds = self._access.seconds
+            seconds = self._access.config.body_seconds
             body = await read_body(request, BATCH_KINDS, most=MAX_BATCH, seconds=seconds)
         except HTTPException as error:
             return refusal_of(error)

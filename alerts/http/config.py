@@ -15,21 +15,6 @@ _MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Seconds that we wait for something.
-
-    Attributes:
-        body: for the client to send a form or a batch.
-        turn: for the turn of a request.
-        stop: for unfinished answers when the server stops.
-    """
-
-    body: float = 5.0
-    turn: float = 8.0
-    stop: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """Address of a server, its readers and producers, its TLS files and its limits.
 
@@ -51,7 +36,9 @@ class HttpConfig:
         answers: most scrapes that are made at a time.
         pages: most other simultaneous answers; they take computing time from everything else.
         batches: most batches of events written at a time.
-        timeouts: time-outs of clients.
+        body_seconds: time of a client to send a form or a batch.
+        turn_seconds: waiting of a request for its turn.
+        stop_seconds: time of unfinished answers when the server stops.
     """
 
     host: str = "127.0.0.1"
@@ -70,7 +57,9 @@ class HttpConfig:
     answers: int = 16
     pages: int = 2
     batches: int = 4
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    body_seconds: float = 5.0
+    turn_seconds: float = 8.0
+    stop_seconds: float = 1.0
 
     @property
     def exposed(self) -> bool:

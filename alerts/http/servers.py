@@ -23,7 +23,6 @@ from alerts.http.views import (
 )
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
-from monitor.settings.checks import is_loopback
 
 _NO_PAGES = PortViews()
 
@@ -134,9 +133,8 @@ def _server(
         responders=config.responders,
         producers=config.producers,
     )
-    local, seconds = is_loopback(config.host), config.timeouts.body
-    access = Access(guard, log, config.origins, local, seconds)
+    access = Access(guard, config, log)
     sizes = config.answers, config.pages, config.batches
-    turns = PortTurns(*(AnswerTurns(size, config.timeouts.turn) for size in sizes))
+    turns = PortTurns(*(AnswerTurns(size, config.turn_seconds) for size in sizes))
     app = make_app(views, probes, access, turns)
     return HttpServer(config, app, turns, tick=log.sweep if log else None)

@@ -19,7 +19,7 @@ from served import connect, fetch
 from served_site import OPEN, ServedSite, publish, served_site
 from set_clock import SetClock
 
-from alerts.http import HttpConfig, Timeouts
+from alerts.http import HttpConfig
 from monitor.core.contract import Metric, Severity
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident
@@ -237,7 +237,7 @@ def test_only_small_forms_are_read(site: ServedSite, kind: str, body: str, statu
 
 
 def test_who_sends_a_form_slowly_is_answered_all_the_same(engine: sa.Engine) -> None:
-    config = replace(OPEN, timeouts=Timeouts(body=0.3))
+    config = replace(OPEN, body_seconds=0.3)
     with (
         served_site(engine, SetClock(T0 + HOUR), config=config) as site,
         connect(site.servers) as client,

@@ -39,7 +39,7 @@ from served import (
 
 import alerts.http.server
 from alerts.exposition.exporter import TEXT, Exporter
-from alerts.http import HttpConfig, Servers, Timeouts
+from alerts.http import HttpConfig, Servers
 from alerts.http.connection import MAX_HEAD, Patience
 
 HOST = b"Host: localhost\r\n"
@@ -445,7 +445,7 @@ def test_a_view_that_hangs_does_not_hold_up_the_stop(
         return [], TEXT
 
     exporter.body = hang  # type: ignore[method-assign]
-    server = start(answers=1, timeouts=Timeouts(stop=0.2))
+    server = start(answers=1, stop_seconds=0.2)
     with connect(server) as client, connect(server) as waits_for_its_turn:
         client.sendall(SCRAPE)
         waits_for_its_turn.sendall(SCRAPE)

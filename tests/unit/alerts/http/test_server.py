@@ -39,7 +39,7 @@ from served import (
 )
 
 from alerts.exposition.exporter import OPENMETRICS, TEXT, Exporter
-from alerts.http import HttpConfig, Servers, Timeouts
+from alerts.http import HttpConfig, Servers
 from alerts.http.access_log import AccessLog
 from monitor.errors import SlicewatchError
 from monitor.logs import JsonFormatter
@@ -203,7 +203,7 @@ def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter:
         return [], TEXT
 
     exporter.body = slow  # type: ignore[method-assign]
-    server = start(answers=1, timeouts=Timeouts(turn=0.2))
+    server = start(answers=1, turn_seconds=0.2)
     with connect(server) as first:
         first.sendall(SCRAPE)
         assert begun.wait(FAR)
@@ -233,7 +233,7 @@ def test_a_crowd_of_scrapers_is_answered_and_nobody_reset(
         return [page], TEXT
 
     exporter.body = body  # type: ignore[method-assign]
-    server = start(timeouts=Timeouts(turn=3 * FAR), **limits)
+    server = start(turn_seconds=3 * FAR, **limits)
     answers: list[bytes] = []
 
     def read(client: socket.socket) -> None:

@@ -22,7 +22,7 @@ from hostile_events import SECRET, events
 from hypothesis import given
 from served import StillClock, Switches, fetch, small_exporter
 
-from alerts.http import HttpConfig, PortViews, Servers, Timeouts
+from alerts.http import HttpConfig, PortViews, Servers
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.producing import AuditSampler, Producer, http
 from consumers.receiving import PATH, EventJudge, EventReceiver
@@ -332,7 +332,7 @@ def test_a_broker_that_is_away_is_said_and_nothing_is_counted(trouble: str, site
 
 
 @pytest.mark.parametrize(
-    "site", [replace(GUARDED, timeouts=Timeouts(turn=PATIENT, body=PATIENT))], indirect=True
+    "site", [replace(GUARDED, turn_seconds=PATIENT, body_seconds=PATIENT)], indirect=True
 )
 def test_batches_wait_in_a_bounded_number_and_keep_no_scrape_waiting(
     site: Site, monkeypatch: pytest.MonkeyPatch
