@@ -275,14 +275,8 @@ def _leaves(node: object) -> list[object]:
 
 @pytest.mark.parametrize(("share", "most"), [(0.06, 0.05), (0.04, 0.05), (0.06, None)])
 def test_a_judge_s_slice_with_many_failures_says_so(share: float, most: float | None) -> None:
-    cells = [
-        cell
-        for atom, failed in ((CHAT, share), (EMAIL, 0.0))
-        for cell in (
-            auto(atom, round(10_000 * (1 - failed))),
-            blocked(atom, round(10_000 * failed)),
-        )
-    ]
+    failed = round(10_000 * share)
+    cells = [auto(CHAT, 10_000 - failed), blocked(CHAT, failed), auto(EMAIL, 10_000)]
     limits = replace(LIMITS, max_selection_gap=Fraction("0.5"))
     made = replace(contract(CHANNEL, limits=limits), max_blocked=most)
     table = build_contract(made, CODING, [window(cells)])
