@@ -15,6 +15,7 @@ from cubes import (
     LIMITS,
     Cell,
     auto,
+    blocked,
     build_contract,
     contract,
     lesson_cells,
@@ -24,6 +25,8 @@ from cubes import (
 
 from monitor.core.contract import USUAL_METRICS, GroupBy, Metric, State, Verdict
 from monitor.core.counts.coding import Attribute
+from monitor.core.publish.lines import places
+from monitor.core.publish.reasons import why_and_until
 from monitor.core.publish.snapshot import (
     ContractTable,
     Period,
@@ -268,3 +271,21 @@ def _leaves(node: object) -> list[object]:
     if isinstance(node, list):
         return [leaf for value in node for leaf in _leaves(value)]
     return [node]
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.06, 0.05), (0.04, 0.05), (0.06, None)])
+def test_a_judge_s_slice_with_many_failures_says_so(share: float, most: float | None) -> None:
+    failed = round(10_000 * share)
+    cells = [auto(CHAT, 10_000 - failed), blocked(CHAT, failed), auto(EMAIL, 10_000)]
+    limits = replace(LIMITS, max_selection_gap=Fraction("0.5"))
+    made = replace(contract(CHANNEL, limits=limits), max_blocked=most)
+    table = build_contract(made, CODING, [window(cells)])
+    chat, email = places(table, table.windows[0])
+    assert email.row.states[M.SELECTION] is State.WITHIN_CONTRACT
+    if most is None or share <= most:
+        assert chat.row.states[M.SELECTION] is State.WITHIN_CONTRACT
+        return
+    assert chat.row.states[M.SELECTION] is State.INSUFFICIENT_SUPPORT
+    assert chat.row.gaps[M.SELECTION].verdict is Verdict.INSUFFICIENT_SUPPORT
+    why, until = why_and_until(chat, M.SELECTION)
+    assert (why, until) == ("More than 5 % is blocked, or may be.", "Find out why it is blocked.")
