@@ -251,15 +251,6 @@ def test_restarts_publish_the_same_bytes(alone: Releasing, tmp_path: Path) -> No
         assert one.snapshots() == alone.snapshots()
 
 
-def test_labels_that_are_missing_are_told_in_classes(shown: list[GroupTable]) -> None:
-    needs = {weeks for t in shown for one in t.rows for weeks in one.label_needs.values()}
-    assert needs
-    assert needs <= {0, 1, 4}
-    gaps = [gap for t in shown for one in t.rows for gap in one.detectable_gaps.values()]
-    assert gaps
-    assert all(gap == round(gap, 2) > 0.10 for gap in gaps)
-
-
 # Incidents
 
 

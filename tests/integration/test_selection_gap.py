@@ -200,27 +200,3 @@ def test_a_ratio_is_found_that_no_gap_of_ten_points_would_show(tmp_path: Path) -
         stored = pipeline.snapshot()
         assert stored is not None
         assert decode(stored).contracts[0].min_ratios == {Metric.SELECTION: 0.8}
-
-
-OWN = (
-    TEXT
-    + """
-[[use_case.limit]]
-group_by = ["channel"]
-max_selection_gap = 0.30
-"""
-)
-
-
-def test_a_group_by_is_held_to_its_own_limit(tmp_path: Path) -> None:
-    """A gap of .18: beyond the contract's .10, within the group-by's .30."""
-    apart = {"chat": 0.37, "email": 0.55}
-    with Pipeline(tmp_path, text=OWN) as pipeline:
-        play(pipeline, apart, apart)
-        assert crossings(pipeline) == []
-        for name in ("chat", "email"):
-            assert row(pipeline, name).states[Metric.SELECTION] is State.WITHIN_CONTRACT
-        stored = pipeline.snapshot()
-        assert stored is not None
-        (own,) = decode(stored).contracts[0].own_limits
-        assert (own.slice, own.metric, own.value) == ("", Metric.SELECTION, 0.3)
