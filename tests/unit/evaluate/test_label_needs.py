@@ -20,8 +20,10 @@ TPR, FPR = Metric.TPR, Metric.FPR
 WEEK = Period(0, 7 * DAY)
 
 
-def rate(value: float | None, support: int, **codes: float) -> ShownRate:
-    return ShownRate(value, None, None, support, **codes)
+def rate(
+    value: float | None, support: int, at_least: float | None = None, at_most: float | None = None
+) -> ShownRate:
+    return ShownRate(value, None, None, support, at_least, at_most)
 
 
 def row(name: str, tpr: ShownRate | None, fpr: ShownRate | None = None) -> SliceRow:
