@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +20,10 @@ TPR, FPR = Metric.TPR, Metric.FPR
 WEEK = Period(0, 7 * DAY)
 
 
-def rate(value: float | None, support: int, **codes: Any) -> ShownRate:
-    return ShownRate(value, None, None, support, **codes)
+def rate(
+    value: float | None, support: int, at_least: float | None = None, at_most: float | None = None
+) -> ShownRate:
+    return ShownRate(value, None, None, support, at_least, at_most)
 
 
 def row(name: str, tpr: ShownRate | None, fpr: ShownRate | None = None) -> SliceRow:

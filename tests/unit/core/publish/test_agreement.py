@@ -200,8 +200,9 @@ def test_labels_that_reviewers_got_wrong_leave_the_truth_between_the_bounds(
     truth = rng.random(2_000_000) < ready
     served = rng.random(truth.size) < np.where(truth, tpr, fpr)
     first, second = (truth ^ (rng.random(truth.size) < wrong) for _ in range(2))
-    both, neither, apart = first & second, ~first & ~second, first ^ second
-    shown = shown_of(int(both.sum()), int(neither.sum()), int(apart.sum()), k=1)
+    pairs = ((first & second), (~first & ~second), (first ^ second))
+    both, neither, apart = (int(pair.sum()) for pair in pairs)
+    shown = shown_of(both, neither, apart, k=1)
     assert shown is not None
     assert shown.wrong == pytest.approx(wrong, abs=0.001)
     labels = (served[first], served[~first], first)
