@@ -209,13 +209,11 @@ def gap_text(gap: ShownGap | None) -> str:
         >>> gap_text(ShownGap("a=y", 0, -0.013, 0.01)), gap_text(ShownGap("a=y", 0.2, 0.1, 0.3))
         ('0.0 [-1.3 to +1.0]', '+20 [+10 to +30]')
     """
-    if gap is None or gap.lower is gap.upper is None:
+    if gap is None or gap.lower is None or gap.upper is None:
         return NONE
-    numbers = (gap.value, gap.lower, gap.upper)
-    texts = iter(_signed(*(number for number in numbers if number is not None)))
-    value, lower, upper = (NONE if number is None else next(texts) for number in numbers)
-    interval = f"[{lower} to {upper}]"
-    return interval if gap.value is None else f"{value} {interval}"
+    value = () if gap.value is None else (gap.value,)
+    *shown, lower, upper = _signed(*value, gap.lower, gap.upper)
+    return " ".join([*shown, f"[{lower} to {upper}]"])
 
 
 def ratio_text(gap: ShownGap | None) -> str:
