@@ -57,7 +57,7 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "stage", stage_text(incident.stage) if incident.stage else ""
     yield "versions changed", _optional(incident.versions_changed_at)
     for change in incident.versions_changed:
-        yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
+        yield f"  {change.component}", f"{change.before or '(none)'} -> {change.after or '(none)'}"
     yield "settings changed", _optional(incident.settings_changed_at)
     yield "labels", incident.sampling
     yield "can be resolved from", _optional(incident.resolvable_at)

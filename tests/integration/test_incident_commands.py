@@ -200,8 +200,9 @@ def test_everything_that_is_known_is_shown(pipeline: Pipeline) -> None:
     text = said(pipeline, "show", "2")
     for part in (
         "2 (page)", f"accepted until {until}T00:00Z", "synthetic, tpr", SHOWN, "about half",
-        "channel=chat,language_variety=formal", "+0.22 [+0.15, +0.29], of 2026-06-01T10:00Z",
-        "[-, +0.31], of 2026-06-02T10:00Z", "mostly in the judge's score", "2026-06-01T05:00Z",
+        "channel=chat,language_variety=formal", "gap +22 [+15 to +29] points, in data to",
+        "gap \N{EN DASH} points, in data to 2026-06-02 10:00 UTC",
+        "mostly in the judge's score", "2026-06-01T05:00Z",
         "5 % of what is served", "2026-06-10T10:00Z", "/snapshot/1", "[red]looking[/red]",
         "triage team", "the officer",
         "ready replies served less often", "p1 -> p2",
