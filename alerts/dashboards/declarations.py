@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, field
 
 from alerts.dashboards.shown_states import WORDS, per_state
 from alerts.declared import Name, PanelName, Part, Text, filled, is_declared
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.settings import Settings
 
 Width = Annotated[int, Meta(ge=1, le=24)]

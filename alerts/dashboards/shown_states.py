@@ -5,7 +5,7 @@ Only ``within_contract`` is green, and undecided states have no colour of a verd
 
 from __future__ import annotations
 
-from monitor.core.contract import State
+from monitor.core.state import State
 
 BY_CODE = sorted(State, key=lambda state: state.row.code)
 """States from the best to the worst, as panels draw them."""

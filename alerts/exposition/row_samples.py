@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from alerts.exposition.catalogue import FAMILIES
 from alerts.exposition.samples import Blocks, Samples, label_text
-from monitor.core.contract import State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.publish.each_row import RowPlace
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.state import State
 from monitor.core.time import SECOND, WEEK
 
 _SLICE = FAMILIES["slice_rate_ratio"].labels

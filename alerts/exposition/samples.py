@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from alerts.exposition.catalogue import FAMILIES, Family
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownRate
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -17,8 +17,7 @@ from msgspec import Meta, Struct, field
 from alerts.declared import Name, PanelName, Part, Text, filled, is_declared
 from alerts.rules.metric_texts import metric_texts
 from alerts.rules.promql import PREFIX, AlertSubject, held_name
-from monitor.core.contract import Metric
-from monitor.core.metric import LIMITED
+from monitor.core.metric import LIMITED, Metric
 from monitor.core.time import SECOND
 from monitor.settings import Settings
 

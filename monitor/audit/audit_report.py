@@ -13,7 +13,8 @@ from datetime import date
 
 from monitor.audit.dataset import DatasetReport
 from monitor.audit.inputs import Excluded, RunVersions
-from monitor.core.contract import Metric, Role, Verdict
+from monitor.core.contract import Role, Verdict
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 

@@ -19,18 +19,9 @@ from monitor.audit.audit_report import Check, Point, SupportCheck
 from monitor.audit.inputs import Row
 from monitor.audit.matching import by_pair
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of, slices_within
-from monitor.core.contract import (
-    COMPLEMENT,
-    Contract,
-    GroupBy,
-    Limits,
-    Metric,
-    Role,
-    Verdict,
-    exceeds,
-)
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Role, Verdict, exceeds
 from monitor.core.counts.coding import Coding
-from monitor.core.metric import LIMITED
+from monitor.core.metric import LIMITED, Metric
 from monitor.core.probes.flips import in_rates
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns

@@ -49,8 +49,9 @@ from monitor.audit.flip_counts import stage_name
 from monitor.audit.inputs import Row
 from monitor.audit.sign_off import SignOff
 from monitor.audit.slices import slice_of
-from monitor.core.contract import Contract, Metric, Role, Verdict
+from monitor.core.contract import Contract, Role, Verdict
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipCause, FlipStage, explained
 
 _MEASURED = "this run"

@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.audit.audit_report import CalibrationLine, SliceLine
 from monitor.audit.inputs import Row
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy
 from monitor.core.counts.cells import (
     COUNTERS,
     MISSING,
@@ -29,6 +29,7 @@ from monitor.core.counts.cells import (
 )
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up, slice_text
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import Observed
 from monitor.core.publish.calendar_contract import ContractInTables
 from monitor.core.publish.calendar_rates import UseCaseTables

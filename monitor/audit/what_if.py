@@ -16,9 +16,9 @@ import numpy.typing as npt
 from monitor.audit.audit_report import WhatIfLine
 from monitor.audit.flip_counts import behind_gate
 from monitor.audit.inputs import Compared, Pair, Row
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import explained, in_rates
 
 MAX_THRESHOLDS = 25

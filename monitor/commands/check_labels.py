@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
+from monitor.core.metric import Metric
 from monitor.core.publish.decidable import (
     BEYOND,
     Decidable,

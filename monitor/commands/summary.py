@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import LimitCheck, checks, limited, overall
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.limit_words import limit_text, limits_text, needed_text, own_limits_text
@@ -31,6 +32,7 @@ from monitor.core.publish.words import (
     iso_text,
     ratio_text,
 )
+from monitor.core.state import State
 from monitor.core.time import SECOND
 from monitor.present.document import Document, Section, TableCell, Tone, table
 

@@ -7,9 +7,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
-from monitor.core.metric import USUAL_METRICS as USUAL_METRICS  # noqa: PLC0414
-from monitor.core.metric import Metric as Metric  # noqa: PLC0414
-from monitor.core.state import State as State  # noqa: PLC0414
+from monitor.core.metric import Metric
 
 
 class Verdict(enum.StrEnum):

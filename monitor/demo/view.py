@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     GroupTable,
     ShownGap,
@@ -19,6 +19,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.words import iso_text
+from monitor.core.state import State
 from monitor.core.time import DAY, SECOND
 from monitor.demo.traffic import Produced
 from monitor.demo.world import REGRESSED, Truth

@@ -28,8 +28,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.intervals import Floats, divide, mover, wilson
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, ShownRate
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import WEEK

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.snapshot import GroupTable
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.detection.label_power import LabelNeed, arms_of, detectable_gaps, label_needs

@@ -15,11 +15,11 @@ from typing import Protocol
 
 from markupsafe import Markup
 
-from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownRate
 from monitor.core.publish.words import bounded_rate_text, distance, gap_text, percent, points
+from monitor.core.state import State
 from monitor.present import svg
 from monitor.present.document import Tone
 from monitor.present.svg import Axis

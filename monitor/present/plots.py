@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from monitor.core.contract import State
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.words import gap_text, points
+from monitor.core.state import State
 from monitor.present import svg
 
 WIDTH = 640

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from monitor.core.contract import State
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
 from monitor.core.publish.words import NONE, percent
+from monitor.core.state import State
 from monitor.core.time import to_datetime
 from monitor.present.document import Section, Table, table
 from monitor.reports.facts import UseCaseFacts

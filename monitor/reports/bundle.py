@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from monitor.core.contract import State
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.release import Release, Revision
+from monitor.core.state import State
 from monitor.reports.as_json import SignatureLine, signature_lines
 from monitor.reports.decision import decide
 from monitor.reports.weekly_report import WeeklyReport, of_release

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import all_metrics, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import GroupTable, ShownGap, ShownRate
 from monitor.core.publish.words import NONE, gap_text, rate_text
+from monitor.core.state import State
 from monitor.present.document import Section, table
 from monitor.reports.decision import decide
 from monitor.reports.judged import state_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from monitor.core.contract import State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
@@ -22,6 +22,7 @@ from monitor.core.publish.words import (
     rate_text,
     some_text,
 )
+from monitor.core.state import State
 from monitor.core.time import MINUTE
 from monitor.present import charts
 from monitor.present.document import Section, TableCell, Tone, table

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import Cell, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release

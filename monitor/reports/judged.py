@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import LimitCheck, checks, limited
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.sides import BAD
 from monitor.core.publish.snapshot import ContractTable, WindowTable
-from monitor.core.state import RANKS
+from monitor.core.state import RANKS, State
 from monitor.reports.weekly_report import WeeklyReport
 
 MOST_LISTED = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values, slice_name
 from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place

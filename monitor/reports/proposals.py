@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import Place

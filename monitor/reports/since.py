@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import LimitCheck, checks
 from monitor.core.publish.release import Release, Revision
 from monitor.core.publish.words import some_text

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.agreement import router_agreement
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.headlines import Headline
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport

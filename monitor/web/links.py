@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.words import iso_text
 from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import WINDOWS, IsoWeek, to_micros

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import WINDOWS

@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup
 
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import slice_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport

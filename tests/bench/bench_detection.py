@@ -42,7 +42,7 @@ from fleet_shipped import Latches, ShippedFleet  # noqa: E402
 from fleet_worlds import HOURS, World  # noqa: E402
 from scipy.stats import poisson  # noqa: E402
 
-from monitor.core.contract import Metric  # noqa: E402
+from monitor.core.metric import Metric  # noqa: E402
 from monitor.detection.pages.streams import BUDGET_DAYS, StreamKind  # noqa: E402
 from monitor.detection.pages.weekly_evidence import FALSE_DISCOVERIES  # noqa: E402
 

@@ -35,9 +35,9 @@ from adversary.table_worlds import (
 )
 from recidivism import COUNTS
 
-from monitor.core.contract import Metric
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import divide
+from monitor.core.metric import Metric
 from monitor.core.rates.effective import Trials, served_share
 from monitor.core.tables.bands import Bands
 from monitor.core.tables.counted import Counted

@@ -25,8 +25,10 @@ from fleet_catalogue import BEST, Sizes, changing, standing_gaps, steady
 from fleet_worlds import GAP, HOURS, Audits, Path, World
 from gap_optimum import Arm, gap_limit_days
 
-from monitor.core.contract import GroupBy, Metric, State
+from monitor.core.contract import GroupBy
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
+from monitor.core.state import State
 from monitor.detection.pages.streams import BUDGET_DAYS
 
 SEED, SLICES = 5, 6

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, PaneCounts, content_id
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.counts.completeness import CohortState
+from monitor.core.metric import Metric
 from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError

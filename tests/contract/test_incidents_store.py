@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.contract import COMPLEMENT, Metric, Severity
+from monitor.core.contract import COMPLEMENT, Severity
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from published_lesson import BOTH, CODED, GAP, SHOWN, T0, full, hidden, lesson
 from served_site import TOPICS, publish
 
-from monitor.core.contract import Metric, Severity, State
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.history import SliceKey
@@ -23,6 +24,7 @@ from monitor.core.publish.snapshot import (
     ShownIncident,
     Snapshot,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
 from monitor.errors import StoreError
 from monitor.records import Shard

@@ -21,7 +21,8 @@ from id_keys import WITH_KEY
 from published_lesson import BOTH, T0, full, hidden, lesson
 
 import monitor
-from monitor.core.contract import GroupBy, Metric, OwnLimits
+from monitor.core.contract import GroupBy, OwnLimits
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_contract import own_limits
 from monitor.core.publish.snapshot import (
     LimitKind,

@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 from published_lesson import BOTH, full, lesson
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident, Stand

@@ -16,7 +16,8 @@ from monitoring import eventually, run
 from notified import Chain, chain, untold
 
 from alerts.rules import runbooks
-from monitor.core.contract import Metric, Severity, State
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
 from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
@@ -36,6 +37,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 
 pytestmark = pytest.mark.full

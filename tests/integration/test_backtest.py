@@ -19,7 +19,7 @@ from releasing import MARGIN, Releasing, instants
 from repaired import WORSE, repaired, site
 
 from monitor.commands.backtest import command
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError

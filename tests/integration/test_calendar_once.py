@@ -17,7 +17,8 @@ from calendars import BEGIN, HORIZON, REVIEW, USE_CASE, CalendarStore, shown
 from guarded import Guarded, new_store, settings_for, slices_world
 from migrated import bring_to_head
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.time import DAY, HOUR, MINUTE, WEEK

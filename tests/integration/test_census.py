@@ -26,8 +26,8 @@ from fairlearn.metrics import (
 )
 from id_keys import WITH_KEY
 
-from monitor.core.contract import Metric
 from monitor.core.counts.rollup import roll_up
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import estimate
 from monitor.core.time import Grain
 from monitor.settings import load

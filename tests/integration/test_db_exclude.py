@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 
 from monitor.cli import cli
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import HOUR, TimeSpan, to_micros
 from monitor.errors import SlicewatchError

@@ -15,7 +15,7 @@ from adversary.service import settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, START, Shape, World, make_world
 from releasing import MARGIN, Releasing, instants, prompt
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import TimeSpan
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import FindingTimes, RateChange

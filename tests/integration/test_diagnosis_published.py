@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from releasing import MARGIN, Releasing, instants, prompt
 
 from alerts.exposition.renderer import Renderer
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Share, Stage
 from monitor.core.publish.snapshot import (
     GroupTable,

@@ -17,7 +17,7 @@ from migrated import bring_to_head
 from sqlalchemy import create_engine
 
 from monitor.commands.replay import command
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.store.evaluator.records import RecordStore

@@ -28,7 +28,7 @@ from repaired import (
 )
 
 from alerts.exposition.renderer import Renderer
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.snapshot import (
@@ -42,6 +42,7 @@ from monitor.core.publish.snapshot import (
     decode,
 )
 from monitor.core.publish.states import CROSSED
+from monitor.core.state import State
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.finding_log import FindingTimes, RateChange, VersionChange
 from monitor.store.evaluator.stored_incidents import acknowledge, close

@@ -18,7 +18,8 @@ from click.testing import CliRunner, Result
 from pipeline import SETTINGS, Pipeline
 
 from monitor.cli import cli
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Incident
 from monitor.core.publish.snapshot import (

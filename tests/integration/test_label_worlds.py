@@ -13,7 +13,7 @@ import pytest
 from label_play import play
 from label_worlds import LabelWorld, Sizes, catalogue
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import LimitKind
 
 pytestmark = pytest.mark.full

@@ -13,10 +13,12 @@ from notified import chain
 from releasing import MARGIN, Releasing
 from unlabelled import FPR, Labelling, fleet, loses, skips_wrong_audits
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import GroupTable, LabelsAtFault, SliceRow, Snapshot, decode
+from monitor.core.state import State
 from monitor.detection.pages.streams import Stream
 
 pytestmark = pytest.mark.full

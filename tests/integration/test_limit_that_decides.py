@@ -17,7 +17,8 @@ from rich.console import Console
 from monitor.commands.incident_report import details
 from monitor.commands.incident_report import table_of as table_of_incidents
 from monitor.commands.summary import summary
-from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric, OwnLimits, Severity, State
+from monitor.core.contract import COMPLEMENT, GroupBy, Limits, OwnLimits, Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.conclusion import checks
 from monitor.core.publish.deciding_limit import deciding_limit
@@ -36,6 +37,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.present.terminal import facts, rendered
 from monitor.present.terminal import printed as on_terminal
 from monitor.reports.formats import as_csv, as_html, as_markdown

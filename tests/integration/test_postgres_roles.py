@@ -30,7 +30,7 @@ from psycopg import sql
 from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident

@@ -14,8 +14,10 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline, messages
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ContractTable, SliceRow, decode
+from monitor.core.state import State
 from monitor.core.time import DAY
 from monitor.detection.pages.streams import Direction, Stream
 

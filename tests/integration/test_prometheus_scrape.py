@@ -23,7 +23,7 @@ from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
 from alerts.rules.prometheus import example
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -39,6 +39,7 @@ from monitor.core.publish.snapshot import (
     Spread,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY
 from monitor.records import Shard
 from monitor.settings import Server, Settings

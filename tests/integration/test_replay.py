@@ -47,7 +47,7 @@ from consumers import event_time
 from consumers.sources import file_source
 from monitor import cli, logs
 from monitor.commands import replay
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.errors import StoreError

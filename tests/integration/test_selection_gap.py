@@ -13,10 +13,12 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import SliceRow, decode
+from monitor.core.state import State
 from monitor.core.time import DAY
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.store.evaluator.stored_incidents import read_incidents

@@ -39,10 +39,11 @@ from consumers.ingest import Ingest
 from monitor import composition
 from monitor.cli import cli
 from monitor.commands import check
-from monitor.core.contract import Metric, State
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import parse_atom
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
+from monitor.core.state import State
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
 from monitor.service import Parts, Service

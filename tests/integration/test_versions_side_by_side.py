@@ -20,8 +20,10 @@ from served_site import ServedSite, served_site
 from set_clock import SetClock
 
 from monitor import composition
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, Period, SliceRow, WindowTable, decode
+from monitor.core.state import State
 from monitor.core.time import to_micros
 
 pytestmark = pytest.mark.full

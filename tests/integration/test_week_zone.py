@@ -13,7 +13,7 @@ from guarded import slices_world
 from releasing import Releasing
 
 from monitor import composition
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport
 from monitor.reports.formats import as_markdown

@@ -25,7 +25,7 @@ from statsmodels.stats.proportion import proportion_confint
 from monitor.audit.audit_report import Check, Part, Point
 from monitor.audit.audit_run import audit
 from monitor.audit.inputs import Pair
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.settings.sections import GroupBySettings
 
 VALUES = {VARIETY: ("formal", "conversational", "dialect"), "channel": ("chat", "email")}

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.detection.pages.bet_sizes import _NU, MU, BetSizes
 from monitor.detection.pages.budget import Budget, crossed
 from monitor.detection.pages.cohort import Layout, SliceCohort

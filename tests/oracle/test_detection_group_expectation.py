@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 from answered import answered
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits
+from monitor.core.contract import Contract, GroupBy, Limits, OwnLimits
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cluster_share import ClusterShare

@@ -23,12 +23,12 @@ import pytest
 from scipy.special import expit
 from slice_tables import simulate
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import post_strata
 from monitor.core.intervals import Z95, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import estimate
 
 pytestmark = pytest.mark.full

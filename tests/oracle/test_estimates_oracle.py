@@ -24,10 +24,10 @@ from sklearn.metrics import precision_score
 from slice_tables import counted, slice_counts
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import mover, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import estimate
 
 Groups = Iterable[tuple[tuple[bool, int], pd.DataFrame]]

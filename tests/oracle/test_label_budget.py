@@ -11,9 +11,9 @@ import pytest
 from released_rows import facts_of, released, report_of, rows_of
 from slice_tables import simulate
 
-from monitor.core.contract import Metric
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.reports.planners.label_budget import BudgetLine, label_budget
 
 GRID = (1.0, 0.75, 0.5, 0.33, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02)

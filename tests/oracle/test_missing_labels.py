@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from released_rows import rows_of
 
-from monitor.core.contract import Metric, State
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.metric import Metric
+from monitor.core.state import State
 
 READY, TPR, FPR, SLICES, WORLDS = 0.6, 0.85, 0.10, 6, 40
 COLUMNS = [Counter.N, Counter.Q, Counter.LABELLED, Counter.READY]

@@ -18,10 +18,11 @@ from cubes import LIMITS, contract
 from scipy.stats import binom
 from slice_tables import simulate
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, GroupBy, Verdict
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables
 from monitor.core.publish.snapshot import ShownGap, ShownRate

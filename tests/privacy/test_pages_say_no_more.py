@@ -18,7 +18,7 @@ from published_lesson import T0, hidden, lesson
 from served_site import ServedSite, publish, served_site
 from set_clock import SetClock
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, Stage
 from monitor.core.publish.release import Release, Revision, encode
 from monitor.core.publish.side_by_side import VersionGroup
@@ -32,6 +32,7 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     Snapshot,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, IsoWeek
 from monitor.reports.weekly_report import TABLES
 from monitor.store import database

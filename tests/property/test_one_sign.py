@@ -14,8 +14,8 @@ from monitor.audit.audit_report import Check
 from monitor.audit.contract_checks import contract_checks
 from monitor.audit.inputs import Pair
 from monitor.audit.slices import audit_coding, slices_of
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, Stratum
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ShownGap, SliceRow
 from monitor.core.rates.gap_words import said_of_slice, worse_off
 from monitor.settings.sections import GroupBySettings

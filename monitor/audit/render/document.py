@@ -23,7 +23,8 @@ from monitor.audit.render.words import (
     slice_name,
     versions,
 )
-from monitor.core.contract import Metric, Role
+from monitor.core.contract import Role
+from monitor.core.metric import Metric
 from monitor.core.publish.words import NONE, bounded_rate_text, counted
 from monitor.present.document import (
     Brief,

@@ -30,7 +30,8 @@ from monitor.audit.dataset import (
 )
 from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, TRIALS, CheckFormat, Numbers
-from monitor.core.contract import Metric, Role, Verdict
+from monitor.core.contract import Role, Verdict
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.words import (
     NONE,

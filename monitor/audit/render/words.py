@@ -8,8 +8,9 @@ from typing import Self
 
 from monitor.audit.audit_report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.audit.inputs import RunVersions
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import Route, parse_atom
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.words import NONE, bounds, distance, gap_bounds, percent, points
 

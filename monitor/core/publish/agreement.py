@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.metric import Metric
 from monitor.core.publish.missing_labels import rate_if_wrong
 from monitor.core.publish.snapshot import ShownAgreement, ShownRate, SliceRow
 

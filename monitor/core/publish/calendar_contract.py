@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.publish.agreement import rates_if_wrong, shown_agreement
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import HIT_ROUTES, RateColumns
 from monitor.core.tables.bands import Bands, Bools, Detail

@@ -15,10 +15,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric, State, Verdict
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Verdict
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.intervals import Z95, Floats
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_rates import ComparedRates, GroupRates, UseCaseTables, rows_of
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
 from monitor.core.publish.states import states
@@ -33,6 +34,7 @@ from monitor.core.rates.gaps import (
     verdict,
 )
 from monitor.core.rates.tolerance import Tolerance
+from monitor.core.state import State
 from monitor.core.tables.bands import Bools
 from monitor.core.tables.completeness import MissingLabels
 from monitor.core.tables.layout import Row

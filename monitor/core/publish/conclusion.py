@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, State, Verdict
-from monitor.core.metric import GRAVEST_FIRST
+from monitor.core.contract import Verdict
+from monitor.core.metric import GRAVEST_FIRST, Metric
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.sides import BAD, better_off_alone, judged_by, listed, mirrored
@@ -19,6 +19,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.states import VERDICT_OF
+from monitor.core.state import State
 
 
 @dataclass(frozen=True, slots=True)

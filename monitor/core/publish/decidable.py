@@ -17,9 +17,10 @@ from functools import cache
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric, Verdict, gap_limit
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Verdict, gap_limit
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables
 from monitor.core.rates.gaps import comparisons

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import LimitKind, ShownGap, ShownLimit, ShownRate, SliceRow
 from monitor.core.publish.states import VERDICT_OF
 from monitor.core.rates.tolerance import Tolerance

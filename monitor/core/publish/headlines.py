@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.conclusion import checks, overall
 from monitor.core.publish.glossary import slice_name

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
+from monitor.core.state import State
 
 Trends = dict[tuple[str, str], list[tuple[date, float]]]
 """Days with their published rates, ascending, by group-by and slice."""

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.lines import Cell

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.snapshot import PublishedValue
 

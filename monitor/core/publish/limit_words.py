@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ContractTable, LimitKind, ShownGap, ShownLimit
 from monitor.core.publish.words import distance, gap_text, percent, rate_text, ratio_text
 from monitor.core.rates.gap_words import said_of_slice
+from monitor.core.state import State
 
 _TEXTS = {
     LimitKind.MAX_GAP: ("gap at most {:g} points", 100),

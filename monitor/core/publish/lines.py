@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
+from monitor.core.contract import Role, role_of
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.reasons import Place, why_and_until
@@ -21,7 +22,7 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     WindowTable,
 )
-from monitor.core.state import RANKS, SLICE_CLASSES
+from monitor.core.state import RANKS, SLICE_CLASSES, State
 from monitor.core.time import to_datetime
 
 

@@ -13,7 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import USUAL_METRICS, Contract, Limits, Metric
+from monitor.core.contract import Contract, Limits
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.calendar_rates import ComparedRates
 from monitor.core.rates.gaps import comparisons, gap, simultaneous_z
 from monitor.core.rates.tolerance import Tolerance

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -21,6 +21,7 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.publish.states import too_much_blocked
 from monitor.core.publish.words import bounds, gap_bounds, moment_text, percent
+from monitor.core.state import State
 
 _WEEKS = {
     0: "Expect an answer within a week.",

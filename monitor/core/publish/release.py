@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand

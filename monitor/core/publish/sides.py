@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -28,6 +29,7 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     SliceRow,
 )
+from monitor.core.state import State
 
 BAD = (State.BREACH, State.SUSPECTED)
 """States of a slice that is worse off beyond the limit."""

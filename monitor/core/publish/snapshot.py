@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from monitor.core.contract import Metric, Severity, State, Verdict
+from monitor.core.contract import Severity, Verdict
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import (
     Annotation,
@@ -23,6 +24,7 @@ from monitor.core.publish.annotations import (
     Share,
     Stage,
 )
+from monitor.core.state import State
 
 WITHHELD = "withheld"
 """Name in place of a slice that the guards hide."""

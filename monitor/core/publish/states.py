@@ -49,9 +49,10 @@ from itertools import starmap
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.counts.completeness import SHOWN_MATURE
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -61,6 +62,7 @@ from monitor.core.publish.snapshot import (
     ShownGap,
     SliceRow,
 )
+from monitor.core.state import State
 
 Bools = npt.NDArray[np.bool_]
 

@@ -31,11 +31,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata
 from monitor.core.intervals import Floats, divide, wilson
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 
 _STEPS = 6
 """Steps towards a bound that agrees with its D, from the largest D and hence from outside."""

@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 
 
 def worse_off(slice_: str, reference: str, gap: float | None) -> str:

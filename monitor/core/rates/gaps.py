@@ -14,9 +14,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, Verdict
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, divide, mover, ratio_interval, z_value
+from monitor.core.metric import Metric
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.tolerance import SLACK, Tolerance

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.metric import Metric
 from monitor.core.tables.bands import Bools
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import LabelledCounts

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR, WEEK
 from monitor.detection.advisory.reference import NEVER, SHIFTS, Reference, ReferenceBets

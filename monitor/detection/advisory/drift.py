@@ -11,10 +11,11 @@ from typing import Self
 
 import numpy as np
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_start
 from monitor.detection import arrays

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_advisory import FindingCount

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import (
     MISSING,
     Counter,
@@ -24,6 +24,7 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, slice_text
 from monitor.core.counts.strata import reviewed
+from monitor.core.metric import Metric
 from monitor.detection.pages.declared import declared_slices
 
 _NOWHERE = (-1, -1)

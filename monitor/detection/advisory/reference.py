@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR
 from monitor.detection.arrays import Arrays

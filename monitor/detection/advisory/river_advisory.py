@@ -16,8 +16,8 @@ from importlib.metadata import version
 import msgspec
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
+from monitor.core.metric import Metric
 from monitor.detection.advisory.river_detectors import (
     RECIPE,
     ChangeDetectors,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
+from monitor.core.metric import Metric
 
 if TYPE_CHECKING:
     from river.drift import ADWIN, PageHinkley

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counts, Int64s, Route, merge
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.counts.strata import MIN_LABELS
 from monitor.core.intervals import Floats, divide
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of

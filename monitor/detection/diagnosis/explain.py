@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, Metric
+from monitor.core.contract import COMPLEMENT, Contract
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.gaps import Bools
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials

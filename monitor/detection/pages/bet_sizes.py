@@ -16,10 +16,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.levels import log_factors
 from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side

@@ -12,9 +12,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, parse_atom
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 _Number = TypeVar("_Number", bound=np.generic)

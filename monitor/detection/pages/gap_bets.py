@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.detection.pages.bet_sizes import (
     FINE,
     LAST,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.rates.gaps import Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort

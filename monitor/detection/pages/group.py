@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
-from monitor.core.metric import LIMITED
+from monitor.core.metric import LIMITED, Metric
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.detection.pages.outcomes import Outcomes, Side
 
 FRACTIONS = (0.02, 0.05, 0.12, 0.25, 0.5, 0.9)

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.ready import Forecast

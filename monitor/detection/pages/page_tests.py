@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.contract import Contract, Metric
+from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s
 from monitor.core.counts.rollup import CellIndex, among, cells_within
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget

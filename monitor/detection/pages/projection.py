@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Int64s, Route
 from monitor.core.counts.rollup import HourlyCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
-from monitor.core.metric import Among
+from monitor.core.metric import Among, Metric
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort

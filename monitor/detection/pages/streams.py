@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.core.contract import Contract, Metric, Severity
+from monitor.core.contract import Contract, Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import LimitKind
 

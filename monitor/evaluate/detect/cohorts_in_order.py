@@ -16,10 +16,10 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import roll_up
+from monitor.core.metric import Metric
 from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import DAY, Grain, pane_start
 from monitor.detection.pages.streams import Stream
 from monitor.store.evaluator.stored_detection import (

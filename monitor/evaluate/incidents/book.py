@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Self
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident, Standing, standing
 from monitor.core.time import DAY

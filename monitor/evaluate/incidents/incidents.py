@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
-from monitor.core.contract import Contract, Metric
+from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import CodingHistory
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ContractTable, ShownIncident

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypedDict
 
-from monitor.core.contract import COMPLEMENT, Contract, Metric
+from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, Behind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.sides import gap_of

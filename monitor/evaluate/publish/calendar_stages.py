@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Stage
 from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
 from monitor.core.publish.calendar_rates import UseCaseTables

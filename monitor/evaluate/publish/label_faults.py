@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from monitor.core.contract import Contract, Metric, State
+from monitor.core.contract import Contract
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, LabelsAtFault
+from monitor.core.state import State
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.evaluate.detect.cohorts_in_order import DetectionState

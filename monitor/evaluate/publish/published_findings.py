@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy
 from monitor.core.counts.cells import Int64s
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import Noted
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence

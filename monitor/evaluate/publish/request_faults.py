@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.core.contract import Contract, Metric, State
+from monitor.core.contract import Contract
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ContractTable, RequestsAtFault
+from monitor.core.state import State
 from monitor.core.time import Grain, pane_of
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
 from monitor.evaluate.publish.report_days import ReportDays

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import OTHER, Counter, Counts, decode_strata, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import ComponentChange, GroupTable, SliceRow
 from monitor.core.time import DAY

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import SliceRow
 from monitor.reports.planners.published_rates import Named

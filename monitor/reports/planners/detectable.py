@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.detection.label_power import arms_of, detectable_gaps

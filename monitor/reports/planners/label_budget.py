@@ -22,8 +22,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Z95, Floats
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place

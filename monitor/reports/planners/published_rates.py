@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Z95, wilson
+from monitor.core.metric import Metric
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, ShownRate

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, floor
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.sides import listed
 from monitor.core.publish.snapshot import ContractTable, GroupTable

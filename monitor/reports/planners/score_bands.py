@@ -21,8 +21,8 @@ from math import inf
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import CalibrationCell, Period, ShownRate
 from monitor.core.rates.gaps import Bools, simultaneous_z

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.intervals import mover
+from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.sides import listed

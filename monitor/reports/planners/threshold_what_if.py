@@ -21,8 +21,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place

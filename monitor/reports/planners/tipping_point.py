@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.missing_labels import possible_range, rate_if_wrong
 from monitor.core.publish.reasons import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.release import Revision, decode_slices
 from monitor.reports.judged import Judged, leading

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.words import NONE, distance, percent
 from monitor.present.document import Section, TableCell, Tone
 from monitor.reports.planned import planned

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -27,6 +27,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.core.time import to_datetime
 from monitor.store import bulk
 from monitor.store.database import reading, writing

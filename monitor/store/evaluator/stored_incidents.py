@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import FIRST_ACT, Act, Action, Incident, Stand, standing

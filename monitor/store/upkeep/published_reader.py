@@ -10,7 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.privacy.bands import SHOWN_STEP
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey, Trends
@@ -18,6 +19,7 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
+from monitor.core.state import State
 from monitor.core.time import MINUTE, Grain, IsoWeek, to_datetime
 from monitor.errors import StoreError
 from monitor.shard_status import ShardStatus

@@ -10,9 +10,10 @@ from math import log, sqrt
 from cause_worlds import HOURS, START, CauseWorld, Fault
 from stage_counts import ready_counts, stage_counts
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import Counts, merge, parse_atom
 from monitor.core.counts.rollup import SliceCounts, roll_up
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Stage
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import gap, references

@@ -16,8 +16,8 @@ from fleet_counts import coding, contract
 from fleet_shipped import FIRST_HOUR
 from fleet_worlds import HOURS, World
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
+from monitor.core.metric import Metric
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import all_streams

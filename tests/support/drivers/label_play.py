@@ -15,7 +15,8 @@ from adversary.worlds import AUDIT_RATES, DAY, MINUTE, ROUTES, START, Ints, Worl
 from label_worlds import LabelWorld
 from pipeline import DECISIONS, LABELS, Pipeline
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import LabelsAtFault, LimitKind, decode
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 

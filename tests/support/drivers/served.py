@@ -14,8 +14,9 @@ from pathlib import Path
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from monitor.core.state import State
 
 FAR = 20.0
 GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"

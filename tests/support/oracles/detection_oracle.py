@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from scipy.optimize import brentq, minimize_scalar
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages.streams import Stream, StreamKind
 
 Number = Fraction | float

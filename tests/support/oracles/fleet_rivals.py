@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from fleet_worlds import HOURS, Watch, World, WorldCohort, harm_limit
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats, divide, mover, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.effective import Trials, served_share
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort

@@ -29,7 +29,8 @@ from monitor.audit.audit_report import (
     WhatIfLine,
 )
 from monitor.audit.inputs import Excluded, RunVersions
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 

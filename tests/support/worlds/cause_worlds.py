@@ -17,7 +17,7 @@ from statistics import NormalDist
 import numpy as np
 from fleet_cells import contract, limits
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import (
     COUNTERS,
     Counter,
@@ -32,6 +32,7 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 
 HOURS = 24
 START = 20_605 * HOURS

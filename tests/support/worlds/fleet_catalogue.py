@@ -19,8 +19,8 @@ from fleet_worlds import (
     gaps,
 )
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 
 READY = 0.6
 ONE_BAND = np.ones((1, 2, 1))

@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 from fleet_worlds import CONTRACT, GAP, GROUP_BY, World
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, content_id
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.core.metric import Metric
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.streams import StreamKind
 

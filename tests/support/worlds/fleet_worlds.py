@@ -13,9 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.streams import Direction, Stream, StreamKind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
@@ -16,6 +17,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 
 T0 = 20_000 * DAY + 9 * HOUR  # 2024-10-04

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.cells import Counter, Route, decode_strata, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_contract import ContractInTables
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.release import Release, Revision, encode

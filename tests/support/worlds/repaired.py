@@ -14,7 +14,7 @@ from adversary.service import settings_text
 from adversary.worlds import AUDIT_RATES, DAY, HOUR, START, Shape, World
 from releasing import MARGIN, Releasing, instants, prompt
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, decode
 
 DAYS, A_DAY = 10, 800

@@ -39,8 +39,8 @@ from monitor.audit.audit_run import audit
 from monitor.audit.inputs import Pair, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.set_files import read_results
 from monitor.audit.sign_off import SignOff
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage, Observed
 from monitor.core.tables.bands import Coarseness, edges
 from monitor.errors import AuditError

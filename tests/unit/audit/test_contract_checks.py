@@ -18,7 +18,8 @@ from monitor.audit.audit_run import contract_of
 from monitor.audit.contract_checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.inputs import Pair, Row
 from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
-from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, Verdict
+from monitor.core.metric import Metric
 from monitor.settings import Settings
 from monitor.settings.sections import GroupBySettings, OwnLimitSettings
 

@@ -25,7 +25,8 @@ from monitor.audit.audit_report import (
     VariantOutcome,
 )
 from monitor.audit.decision import Signed, decide, first_day
-from monitor.core.contract import Metric, Role, Verdict
+from monitor.core.contract import Role, Verdict
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 

@@ -22,7 +22,7 @@ from monitor.audit.slices import (
     slices_of,
     without_gate,
 )
-from monitor.core.contract import USUAL_METRICS, Metric
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.settings import Settings
 from monitor.settings.sections import GroupBySettings
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from monitor.commands.replay import PIPED_WIDTH
 from monitor.commands.summary import summary
-from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.contract import COMPLEMENT
+from monitor.core.metric import Metric
 from monitor.core.publish.sides import turned
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -23,6 +24,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.states import with_age
+from monitor.core.state import State
 from monitor.core.time import DAY
 from monitor.present.terminal import printed as on_terminal
 

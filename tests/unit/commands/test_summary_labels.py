@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from monitor.commands.summary import summary
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -17,6 +17,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.present.terminal import printed as on_terminal
 
 RATES = {

@@ -10,7 +10,8 @@ import pytest
 from demo_history import History
 from rich.console import Console
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, HOUR, MINUTE

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from slice_tables import simulate
 
-from monitor.core.contract import Metric
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Z95
+from monitor.core.metric import Metric
 from monitor.core.privacy.bands import Precision
 from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import gap, simultaneous_z

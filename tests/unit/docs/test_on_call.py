@@ -14,7 +14,8 @@ from pipeline import Pipeline
 from alerts.rules import alerts
 from monitor.cli import cli
 from monitor.commands.incident import command as incident
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Incident

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from cubes import LIMITS, contract
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric, OwnLimits, State
+from monitor.core.contract import COMPLEMENT, GroupBy, OwnLimits
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRow
 from monitor.core.rates.gaps import comparisons, simultaneous_z
+from monitor.core.state import State
 from monitor.core.time import DAY
 from monitor.detection.label_power import LabelNeed, PowerDesign, detectable_gaps, label_needs
 from monitor.evaluate.label_needs import AT_LEAST, with_label_needs

@@ -9,10 +9,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.state import State
 from monitor.present import charts
 from monitor.web.contents import BandContent
 

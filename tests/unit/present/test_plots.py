@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from markupsafe import Markup
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.state import State
 from monitor.present import plots
 
 RATE = ShownRate(0.83, 0.79, 0.87, 120)

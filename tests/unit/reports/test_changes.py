@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from published_lesson import SHOWN, full, hidden, lesson
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.release import Release, Revision, encode
 from monitor.core.publish.snapshot import SliceRow
+from monitor.core.state import State
 from monitor.core.time import DAY, IsoWeek
 from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.changes import changes

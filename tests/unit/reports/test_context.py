@@ -10,10 +10,12 @@ import pytest
 from published_lesson import hidden
 from released_rows import WEEK, facts_of, released, report_of
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import GroupTable, Period, ShownGap, ShownRate, SliceRow
+from monitor.core.state import State
 from monitor.reports import AttributeFacts
 from monitor.reports.planners.criteria import criteria, forced_fpr, precision
 from monitor.reports.planners.representation import representation

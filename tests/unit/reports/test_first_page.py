@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 from released_rows import WEEK, facts_of, released, report_of
 
-from monitor.core.contract import Metric, Severity, State, Verdict
+from monitor.core.contract import Severity, Verdict
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.release import Release, Revision, encode, open_incidents
 from monitor.core.publish.snapshot import ShownGap, ShownIncident, ShownRate, SliceRow, Snapshot
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, IsoWeek
 from monitor.reports import WeeklyReport, as_json, first_page, numbers, since
 from monitor.reports.document import document

@@ -10,8 +10,9 @@ from published_lesson import full, hidden
 from released_rows import facts_of, released, report_of, rows_of
 from slice_tables import simulate
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.snapshot import SliceRow
 from monitor.reports.planners.detectable import detectable

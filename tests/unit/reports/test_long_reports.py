@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from released_rows import facts_of, released, report_of
 
-from monitor.core.contract import Metric, State
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.state import State
 from monitor.present.document import MOST_ROWS, Section, table
 from monitor.reports.document import document
 from monitor.reports.formats import as_csv, as_html

@@ -14,10 +14,11 @@ import pytest
 from demo_history import demo_report
 from released_rows import facts_of, released, report_of, rows_of
 
-from monitor.core.contract import COMPLEMENT, State
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.release import Revision, decode, encode
 from monitor.core.publish.words import moment_text, percent, points
+from monitor.core.state import State
 from monitor.reports import ReportFacts, WeeklyReport, as_json
 from monitor.reports.document import document
 from monitor.reports.formats import as_html

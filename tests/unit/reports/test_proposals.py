@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from published_lesson import full, hidden, lesson
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.time import IsoWeek

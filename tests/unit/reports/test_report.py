@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 from published_lesson import BOTH, full, hidden, lesson
 
-from monitor.core.contract import Metric, Severity, State
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limitations import Limitation
@@ -37,6 +38,7 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     SliceRow,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, IsoWeek
 from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts, WeeklyReport, as_json
 from monitor.reports.decision import Finding, Word, decide

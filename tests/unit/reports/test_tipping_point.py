@@ -8,10 +8,12 @@ from itertools import product
 import pytest
 from released_rows import facts_of, released, report_of
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.state import State
 from monitor.reports.planners.tipping_point import TippingLine, tipping_point, tipping_points
 from monitor.reports.sections import label_plans
 

@@ -10,8 +10,8 @@ from published_lesson import hidden
 from released_rows import facts_of, released, report_of, rows_of
 from slice_tables import simulate
 
-from monitor.core.contract import Metric
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import CalibrationCell, ShownRate, SliceRow
 from monitor.reports.planners.threshold_what_if import WhatIfLine, what_if
 from monitor.reports.sections import thresholds

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from monitor import settings as api
-from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Limits, Metric
+from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Limits
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.core.metric import Metric
 from monitor.core.time import DAY, MINUTE, SECOND, to_micros
 from monitor.errors import SettingsError
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from monitor.cli import cli
 from monitor.commands import check
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,

@@ -20,7 +20,8 @@ from served_site import OPEN, ServedSite, publish, served_site
 from set_clock import SetClock
 
 from alerts.http import HttpConfig
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, Snapshot

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from published_lesson import T0, full, lesson
 
-from monitor.core.contract import Metric, Severity, State
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.snapshot import ShownGap, ShownIncident
+from monitor.core.state import State
 from monitor.web import building, headlines
 from monitor.web.contents import Overview
 from monitor.web.links import ViewSubject

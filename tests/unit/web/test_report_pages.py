@@ -19,7 +19,8 @@ from served import fetch
 from served_site import OPEN, TOPICS, ServedSite, served_site
 from set_clock import SetClock
 
-from monitor.core.contract import Metric, Severity
+from monitor.core.contract import Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.act_input import ActInput
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Stand

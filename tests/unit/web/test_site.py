@@ -19,9 +19,10 @@ from served_site import ServedSite, publish, served_site
 from set_clock import SetClock
 
 from alerts.rules import alerts, runbooks
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.snapshot import GroupTable, LimitKind, ShownAgreement, SliceRow, Snapshot
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.records import Shard
 from monitor.settings import Settings

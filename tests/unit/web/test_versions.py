@@ -15,10 +15,12 @@ from published_lesson import T0, full, hidden, lesson
 from served_site import ServedSite, publish, served_site
 from set_clock import SetClock
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, State
+from monitor.core.contract import Contract, GroupBy, Limits
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.side_by_side import VersionGroup, version_groups
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow, Snapshot
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 from monitor.web import SiteFacts
 

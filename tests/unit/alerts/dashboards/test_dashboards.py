@@ -31,7 +31,7 @@ from alerts.dashboards import dashboards, places
 from alerts.dashboards.declarations import DeclarationError, read
 from alerts.exposition.catalogue import CATALOGUE, MetricKind
 from alerts.rules import rendered
-from monitor.core.contract import State
+from monitor.core.state import State
 from monitor.settings import Settings
 
 DOCUMENTS = documents()

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
-from monitor.core.contract import COMPLEMENT, Metric, Severity, State
+from monitor.core.contract import COMPLEMENT, Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -23,6 +24,7 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.state import State
 
 FOUND = 1_790_000_000_000_000
 NOW = PublishedValue(0.21, 0.15, 0.27, FOUND)

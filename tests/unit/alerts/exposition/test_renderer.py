@@ -24,8 +24,9 @@ from alerts.exposition.exporter import (
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
 from alerts.exposition.samples import label_text
 from alerts.exposition.service_metrics import ServiceMetrics
-from monitor.core.contract import Metric, Severity, State, Verdict
+from monitor.core.contract import Severity, Verdict
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import (
     Annotation,
@@ -62,6 +63,7 @@ from monitor.core.publish.snapshot import (
     decode,
     encode,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY
 
 ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"

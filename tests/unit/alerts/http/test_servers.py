@@ -24,8 +24,9 @@ from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import Find, HealthChecks, HttpConfig, Servers, views
 from monitor.core.bias_scores import BiasDimension, BiasScore, CurrentScore
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from monitor.core.state import State
 from monitor.errors import SlicewatchError, StoreError
 from monitor.logs import JsonFormatter
 from monitor.records import Shard

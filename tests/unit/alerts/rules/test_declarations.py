@@ -19,10 +19,11 @@ from alerts.rules import declarations
 from alerts.rules.declarations import Alert, Declarations, Severity, schema, values
 from alerts.rules.metric_texts import metric_texts
 from monitor.core.blindness import Blind
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault
 from monitor.core.publish.incidents import Stand
+from monitor.core.state import State
 from monitor.settings import Settings
 from monitor.shard_status import ConsumerState
 

@@ -19,7 +19,8 @@ from monitor.audit.audit_report import (
 )
 from monitor.audit.render import as_json, junit
 from monitor.audit.render.document import document
-from monitor.core.contract import Metric, Role, Verdict
+from monitor.core.contract import Role, Verdict
+from monitor.core.metric import Metric
 from monitor.present import html, markdown, terminal
 
 Render = Callable[[AuditReport], str]

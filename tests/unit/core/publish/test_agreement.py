@@ -10,9 +10,10 @@ from cubes import CODING, Cell, auto, blocked, build_contract, contract, in_tabl
 from cubes import table as count
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.coding import Attribute
 from monitor.core.intervals import Z95
+from monitor.core.metric import Metric
 from monitor.core.publish.agreement import (
     Pairs,
     cohens_kappa,

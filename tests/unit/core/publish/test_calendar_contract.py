@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from cubes import CODING, LIMITS, contract
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric, OwnLimits, State, Verdict
+from monitor.core.contract import COMPLEMENT, GroupBy, OwnLimits, Verdict
 from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import mover, ratio_interval, wilson
+from monitor.core.metric import Metric
 from monitor.core.publish.calendar_contract import ContractInTables
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.snapshot import Period, SliceRow, WindowTable
 from monitor.core.rates.gaps import simultaneous_z
+from monitor.core.state import State
 from monitor.core.tables.layout import Layout
 from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.settings import Part

@@ -23,8 +23,9 @@ from cubes import (
     window,
 )
 
-from monitor.core.contract import USUAL_METRICS, GroupBy, Metric, State, Verdict
+from monitor.core.contract import GroupBy, Verdict
 from monitor.core.counts.coding import Attribute
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import why_and_until
 from monitor.core.publish.snapshot import (
@@ -35,6 +36,7 @@ from monitor.core.publish.snapshot import (
     decode,
     encode,
 )
+from monitor.core.state import State
 from monitor.core.tables.spans import ANCHOR
 from monitor.core.time import HOUR
 

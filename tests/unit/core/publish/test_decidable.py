@@ -11,10 +11,11 @@ import pytest
 from cubes import LIMITS, contract
 from released_rows import rows_of
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, GroupBy, Verdict
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.metric import Metric
 from monitor.core.publish.decidable import (
     BEYOND,
     Decidable,

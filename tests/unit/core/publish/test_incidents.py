@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, Standing, standing
 from monitor.core.time import DAY, HOUR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from published_lesson import lesson
 
-from monitor.core.contract import USUAL_METRICS, Metric
+from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.lines import all_metrics
 
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from released_rows import rows_of
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import SliceRow
 
 CODING = Coding((), (0.5,), (1.0, 0.5))

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from cubes import CODING, LIMITS, auto, build_contract, contract, review, window
 
-from monitor.core.contract import GroupBy, Metric, Verdict
+from monitor.core.contract import GroupBy, Verdict
+from monitor.core.metric import Metric
 from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.tables.bands import Coarseness, edges
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incident_reports import IncidentReport, report
 from monitor.core.publish.incidents import Incident

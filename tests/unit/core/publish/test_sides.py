@@ -8,8 +8,9 @@ from fractions import Fraction
 import pytest
 from cubes import CODING, LIMITS, auto, build_contract, contract, review, window
 
-from monitor.core.contract import GroupBy, Metric, OwnLimits, State, Verdict
+from monitor.core.contract import GroupBy, OwnLimits, Verdict
 from monitor.core.counts.cells import Route
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import LimitCheck, checks, overall
 from monitor.core.publish.headlines import contract_headline
@@ -23,6 +24,7 @@ from monitor.core.publish.snapshot import (
     ShownLimit,
 )
 from monitor.core.publish.states import with_missing_labels
+from monitor.core.state import State
 
 TPR = Metric.TPR
 CHANNEL = GroupBy(("channel",))

@@ -6,8 +6,9 @@ from itertools import product
 
 import pytest
 
-from monitor.core.contract import State, Verdict
+from monitor.core.contract import Verdict
 from monitor.core.publish.states import VERDICT_OF, state, with_crossing
+from monitor.core.state import State
 
 
 def test_every_state_has_a_verdict() -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.core.contract import Metric, State
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import Noted, SliceRow
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence, with_findings
+from monitor.core.state import State
 
 CHAT = "channel=chat"
 HIDDEN = dict.fromkeys(Metric, State.SUPPRESSED)

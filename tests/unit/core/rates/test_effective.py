@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from slice_tables import auto, counted, review, slice_counts
 
-from monitor.core.contract import Metric
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.effective import Evidence, Trials
 from monitor.core.rates.estimates import measure
 from monitor.core.rates.gaps import support_together

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import RateColumns, calibration, estimate, measure
 
 CODING = Coding(())

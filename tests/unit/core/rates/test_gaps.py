@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.contract import COMPLEMENT, Verdict
 from monitor.core.counts.cells import Counter, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import mover, ratio_interval, wilson
+from monitor.core.metric import Metric
 from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import (
     GapColumns,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import wilson
+from monitor.core.metric import Metric
 from monitor.core.tables.bands import Bands, Coarseness, row_rule
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import (

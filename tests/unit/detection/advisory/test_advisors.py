@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import Counter, Counts, Route, StratumColumns, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
+from monitor.core.metric import Metric
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import (

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import wilson
+from monitor.core.metric import Metric
 from monitor.core.time import DAY, HOUR, WEEK
 from monitor.detection.advisory.baseline import Baseline
 from monitor.detection.advisory.reference import MAX_STRATA, SHIFTS, Reference, ReferenceBets

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fleet_cells import MONDAY, coding, contract
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import OTHER
+from monitor.core.metric import Metric
 from monitor.detection.advisory.contract_advisor import ContractWatch, KeptParts
 from monitor.detection.advisory.finding_log import Drift
 from monitor.detection.pages.declared import DetectorSettings

@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.finding_log import (
     FORM,

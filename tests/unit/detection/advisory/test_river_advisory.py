@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.core.time import HOUR
 from monitor.detection.advisory import river_advisory as advisory_module
 from monitor.detection.advisory.river_advisory import Advisory, FindingCount, RiverAlarm

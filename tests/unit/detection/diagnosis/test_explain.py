@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pytest
 from fleet_cells import Cells, Traffic, coding, contract, limits
 
-from monitor.core.contract import Contract, GroupBy, Metric, OwnLimits
+from monitor.core.contract import Contract, GroupBy, OwnLimits
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
+from monitor.core.metric import Metric
 from monitor.detection.pages.budget import (
     Budget,
     class_share,

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits
+from monitor.core.contract import Contract, GroupBy, Limits, OwnLimits
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.detection.pages.budget import RESERVE, Budget
 from monitor.detection.pages.declared import all_streams, comparisons, declared_slices
 from monitor.detection.pages.streams import Direction, Stream, StreamKind

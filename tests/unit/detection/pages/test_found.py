@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
+from monitor.core.contract import COMPLEMENT, GroupBy, Limits
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind

@@ -9,7 +9,7 @@ import pytest
 from augmented import Stratum, arm, best_stake, gap_log_e
 from betting import AUTO, LAYOUT, Arm, chances, cohort, expected, forecast, past, sequences
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages.bet_sizes import LAST, level
 from monitor.detection.pages.gap_bets import GapBets
 from monitor.detection.pages.outcomes import Outcomes

@@ -10,9 +10,10 @@ import pytest
 from answered import answered
 from fleet_cells import coding, contract, limits
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Route
 from monitor.core.intervals import Floats
+from monitor.core.metric import Metric
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, comparisons, declared_slices
 from monitor.detection.pages.gap_tests import (

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.contract import Contract, GroupBy, Metric, OwnLimits
+from monitor.core.contract import Contract, GroupBy, OwnLimits
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
+from monitor.core.metric import Metric
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.group import BATCH, GroupTests
 from monitor.detection.pages.page_tests import HourCohort, PageTests

@@ -7,7 +7,7 @@ import pytest
 from augmented import FRACTIONS, Stratum, level_log_e, log_e
 from betting import AUTO, LAYOUT, REVIEW, Arm, chances, cohort, expected, forecast, past, sequences
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages import levels
 from monitor.detection.pages.levels import STAKES, LevelBets
 from monitor.detection.pages.outcomes import Outcomes

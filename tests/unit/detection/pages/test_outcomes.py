@@ -7,7 +7,7 @@ import pytest
 from answered import answered
 from betting import AUTO, LAYOUT, REVIEW, Arm, cohort, forecast, past
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages.cohort import Layout
 from monitor.detection.pages.outcomes import BINS, LabelOutcome, Outcomes, Side, scores
 from monitor.detection.pages.ready import ReadyRates

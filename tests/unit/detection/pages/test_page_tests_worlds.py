@@ -19,7 +19,7 @@ from fleet_rivals import (
 from fleet_worlds import HOURS, Watch, World
 from river import drift
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.streams import Direction, StreamKind
 

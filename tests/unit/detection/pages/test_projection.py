@@ -9,9 +9,9 @@ import pytest
 from example_counts import every_third
 from scipy import optimize, special, stats
 
-from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, content_id
 from monitor.core.counts.rollup import HourlyCounts
+from monitor.core.metric import Metric
 from monitor.detection.pages import projection
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.projection import (

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from monitor.core.contract import Metric
 from monitor.core.intervals import mover, wilson
+from monitor.core.metric import Metric
 from monitor.detection.label_power import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 from monitor.detection.pages.recovery import LONGEST, days_to_resolve

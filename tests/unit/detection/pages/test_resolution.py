@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from fleet_cells import Cells, Traffic, coding, limits
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, merge
 from monitor.core.counts.rollup import SliceCounts, roll_up
+from monitor.core.metric import Metric
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 

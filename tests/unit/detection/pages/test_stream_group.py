@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY
 
-from monitor.core.contract import Metric
+from monitor.core.metric import Metric
 from monitor.detection.pages.stream_group import COHORT_DAYS, StreamGroup
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
+from monitor.core.metric import Metric
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 

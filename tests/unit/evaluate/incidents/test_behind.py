@@ -8,7 +8,8 @@ from fractions import Fraction
 import pytest
 from cubes import CODING, build_contract, contract
 
-from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Metric, Severity, State
+from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Severity
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, Behind, IncidentKind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
@@ -24,6 +25,7 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.incidents.shown import (
     IncidentView,

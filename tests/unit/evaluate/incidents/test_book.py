@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import atom_text, parse_atom
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand
 from monitor.core.time import DAY, HOUR

@@ -9,7 +9,8 @@ import pytest
 from cubes import CODING, Cell, auto, blocked, contract, in_tables, review, slices, window
 from stage_counts import ready_counts, stage_counts
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, GroupBy
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Stage
 from monitor.core.publish.snapshot import GroupTable, ShownStage
 from monitor.core.rates.gaps import references

@@ -8,9 +8,10 @@ from fractions import Fraction
 import pytest
 from cubes import contract
 
-from monitor.core.contract import GroupBy, Metric, State
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Route
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -21,6 +22,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.states import with_missing_labels
+from monitor.core.state import State
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.slice_labels import Episode, SliceFault
 from monitor.detection.pages.declared import DetectorSettings

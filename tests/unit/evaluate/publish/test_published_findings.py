@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from cubes import contract
 
-from monitor.core.contract import GroupBy, Metric
+from monitor.core.contract import GroupBy
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import LimitKind, Noted
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence

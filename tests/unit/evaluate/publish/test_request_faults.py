@@ -8,11 +8,13 @@ from fractions import Fraction
 import pytest
 from cubes import contract
 
-from monitor.core.contract import GroupBy, Metric, State
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Route
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import ContractTable, RequestsAtFault, SliceRow, WindowTable
+from monitor.core.state import State
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.finding_log import Timeline
 from monitor.detection.advisory.label_requests import RequestFault

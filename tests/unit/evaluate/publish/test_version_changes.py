@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from cubes import CODING, Cell, auto, contract, review, table
 
-from monitor.core.contract import GroupBy, Metric, State
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Attribute
+from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import (
     ComponentChange,
@@ -20,6 +21,7 @@ from monitor.core.publish.snapshot import (
     ShownRate,
     SliceRow,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 from monitor.evaluate.publish.version_changes import VersionChanges
 
