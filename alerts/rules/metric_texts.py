@@ -21,6 +21,6 @@ def metric_texts() -> dict[str, str]:
 
 def _chosen(text: Callable[[Metric], str]) -> str:
     """Return a template that chooses the text of an alert's metric."""
-    *others, last = LIMITED
-    choices = (f'if eq $labels.metric "{metric}" }}}}{text(metric)}' for metric in others)
+    *metrics, last = LIMITED
+    choices = (f'if eq $labels.metric "{metric}" }}}}{text(metric)}' for metric in metrics)
     return "{{ " + "{{ else ".join(choices) + "{{ else }}" + text(last) + "{{ end }}"

@@ -135,8 +135,8 @@ def rates_if_wrong(
     shares = {Metric.TPR: points[Metric.READY], Metric.FPR: 1 - points[Metric.READY]}
     for metric, opposite in ((Metric.TPR, Metric.FPR), (Metric.FPR, Metric.TPR)):
         lower, upper = rates[metric].lower or 0.0, rates[metric].upper or 0.0
-        others = points[opposite], shares[metric], wrong
-        moved = [rate_if_wrong(bound, *others) for bound in (lower, upper)]
+        error_rates = points[opposite], shares[metric], wrong
+        moved = [rate_if_wrong(bound, *error_rates) for bound in (lower, upper)]
         ends = round(min(moved[0], lower), 3), round(max(moved[1], upper), 3)
         changed[metric] = replace(rates[metric], if_wrong=ends)
     return changed

@@ -66,10 +66,10 @@ def relative_rate(gap: ShownGap) -> float | None:
 def numbers_text(cell: Cell) -> str:
     """Return both rates, gap and ratio of a cell with their limits, in words."""
     levels = {kind: limit for kind, limit in cell.limits.items() if kind in _LEVELS}
-    here = f"{rate_text(cell.rate)} here" + (f" (limit {limits_text(levels)})" if levels else "")
+    text = f"{rate_text(cell.rate)} here" + (f" (limit {limits_text(levels)})" if levels else "")
     if cell.reference_rate is not None:
-        here += f", {rate_text(cell.reference_rate)} for the reference"
-    return "; ".join(filter(None, [here, compared_text(cell)]))
+        text += f", {rate_text(cell.reference_rate)} for the reference"
+    return "; ".join(filter(None, [text, compared_text(cell)]))
 
 
 def compared_text(cell: Cell) -> str:
