@@ -495,9 +495,7 @@ def build_ingest(
             owner=owner_name(),
             start=_start(stream),
             flush_events=FLUSH_EVENTS,
-            flush_seconds=inf
-            if by_size
-            else min(FLUSH_SECONDS, settings.evaluate.cycle / SECOND / 5),
+            flush_seconds=inf if by_size else _flush_seconds(settings),
             closes=closes,
         ),
         clock=clock,
