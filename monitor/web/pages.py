@@ -26,6 +26,7 @@ from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import SLICE_CLASSES, Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.publish.window_says import SURE_ANYWAY
 from monitor.core.time import MINUTE, to_micros
 from monitor.drawing import charts
 from monitor.reports import ReportFacts
@@ -252,6 +253,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
         "outcomes": OUTCOMES,
         "none_text": words.NONE,
+        "sure_anyway": SURE_ANYWAY,
         "sentence": lambda incident: incident_sentence(
             incident.metric, incident.slice, incident.behind, incident.limit
         ),

@@ -5,5 +5,5 @@ __all__ = [
     "conclusion", "decidable", "deciding_limit", "each_row", "encoding", "glossary",
     "headlines", "history", "incident_reports", "incidents", "limit_words", "limitations",
     "lines", "missing_labels", "needed_support", "pipeline", "reasons", "recurrence", "release",
-    "side_by_side", "sides", "snapshot", "states", "words",
+    "side_by_side", "sides", "snapshot", "states", "window_says", "words",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
+from alerts.exposition.incident_facts import IncidentFacts, SideRate
 from monitor.core.contract import COMPLEMENT, Metric, Severity, State
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.snapshot import (
@@ -23,6 +23,7 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.publish.window_says import WindowSays
 
 FOUND = 1_790_000_000_000_000
 NOW = PublishedValue(0.21, 0.15, 0.27, FOUND)
