@@ -1,4 +1,4 @@
-"""What the published window says of an incident, whose test has more evidence than one window."""
+"""Stand of the published window to an incident; its test has more evidence than one window."""
 
 from __future__ import annotations
 
