@@ -5,33 +5,20 @@ They reveal nothing that the tables do not show: an incident of a withheld slice
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import Behind
-from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.limit_words import relative_rate
 from monitor.core.publish.lines import Cell, incident_cell
 from monitor.core.publish.snapshot import (
     ContractTable,
     LimitKind,
-    PublishedValue,
     ShownGap,
     ShownIncident,
     ShownRate,
 )
-
-
-class WindowSays(enum.StrEnum):
-    """Statement of the published window about an incident."""
-
-    NOTHING_YET = "nothing_yet"  # the window ends before the breach was found
-    WITHIN_LIMIT = "within_limit"  # days from before the breach outweigh it
-    UNSURE = "unsure"  # its interval reaches within the limit; the test has more evidence
-    OUTSIDE_LIMIT = "outside_limit"
-    UNKNOWN = ""  # the window is withheld
+from monitor.core.publish.window_says import WindowSays, window_says
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,7 @@ class IncidentFacts:
             () if cell is None else tuple(_sides(incident, cell)),
             _relative(incident, gap),
             latest.at,
-            _window_says(incident, latest, gap),
+            window_says(incident, gap),
             versions,
         )
 
@@ -123,38 +110,7 @@ def _side(side: str, name: str, rate: ShownRate) -> SideRate:
     return SideRate(side, name, rate.value or 0.0)
 
 
-_WHOLLY_BEYOND = (Verdict.FAIL, Verdict.BETTER_OFF)
-
-
 def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
     """Return the lower rate over the higher one if the broken limit is a ratio; else None."""
     broken = incident.limit is not None and incident.limit.kind is LimitKind.MIN_RATIO
     return relative_rate(gap) if broken and gap is not None else None
-
-
-def _window_says(
-    incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
-) -> WindowSays:
-    """Return how the window's latest value stands to the incident's limit."""
-    if latest.at < incident.since:
-        return WindowSays.NOTHING_YET
-    limit = incident.limit
-    if limit is None:
-        return WindowSays.UNKNOWN
-    value, lower, upper = _limited_value(limit.kind, latest, gap)
-    if value is None and lower is None:
-        return WindowSays.UNKNOWN
-    if value is not None and allowed(limit).holds(value):
-        return WindowSays.WITHIN_LIMIT
-    if allowed(limit).verdict_of(lower, upper) in _WHOLLY_BEYOND:
-        return WindowSays.OUTSIDE_LIMIT
-    return WindowSays.UNSURE
-
-
-def _limited_value(
-    kind: LimitKind, latest: PublishedValue, gap: ShownGap | None
-) -> tuple[float | None, float | None, float | None]:
-    """Return the published (value, lower, upper) that a limit of this kind applies to."""
-    if kind is not LimitKind.MIN_RATIO:
-        return latest.value, latest.lower, latest.upper
-    return (None, None, None) if gap is None else (gap.ratio, gap.ratio_lower, gap.ratio_upper)

@@ -9,6 +9,7 @@ from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import incident_sentence, value_text
 from monitor.core.publish.incident_reports import ActReport, IncidentReport
 from monitor.core.publish.limit_words import limit_text, numbers_text
+from monitor.core.publish.window_says import SURE_ANYWAY
 from monitor.core.publish.words import NONE, iso_text, stage_text
 from monitor.present.document import Table, table
 
@@ -45,7 +46,9 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "slice", incident.slice or slice_name("")
     facts = incident.metric, incident.slice, incident.behind, incident.limit
     yield "what", incident_sentence(*facts)
-    yield "now", "" if incident.now is None else numbers_text(incident.now)
+    if incident.now is not None:
+        yield "now", numbers_text(incident.now)
+        yield "", SURE_ANYWAY.get(incident.window_says, "")
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", iso_text(incident.since)

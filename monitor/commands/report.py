@@ -247,14 +247,10 @@ def _find_report(
         )
     reached = decode(shown[1]).watermark if shown else None
     if reached is None or reached < week.end:
-        complete = (
-            "no table is published yet"
-            if reached is None
-            else f"decisions are complete up to {moment_text(reached, week.zone)}"
-        )
+        until = f"up to {moment_text(reached, week.zone)}" if reached else "in no hour yet"
         raise _NotYetError(
             f"week {week.name} is not over: it ends {moment_text(week.end, week.zone)}, and"
-            f" {complete}; take an earlier week or wait"
+            f" decisions are complete {until}; take an earlier week or wait"
         )
     if weeks and week.name < weeks[-1]:
         raise SlicewatchError(

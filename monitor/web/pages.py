@@ -25,6 +25,7 @@ from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import Cell, SliceLine
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.publish.window_says import SURE_ANYWAY
 from monitor.core.state import RANKS, SLICE_CLASSES
 from monitor.core.time import MINUTE, to_micros
 from monitor.present import charts, html
@@ -243,6 +244,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "classes": {name: name.replace("_", " ") for name in SLICE_CLASSES},
         "outcomes": tuple(Outcome),
         "none_text": words.NONE,
+        "sure_anyway": SURE_ANYWAY,
         "sentence": lambda incident: incident_sentence(
             incident.metric, incident.slice, incident.behind, incident.limit
         ),

@@ -32,11 +32,13 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LimitKind,
+    PublishedValue,
     ShownIncident,
     ShownLimit,
     Snapshot,
     WindowTable,
 )
+from monitor.core.publish.window_says import SURE_ANYWAY
 from monitor.core.state import State
 from monitor.present.terminal import facts, rendered
 from monitor.present.terminal import printed as on_terminal
@@ -268,6 +270,30 @@ def test_an_incident_shows_both_rates_and_what_is_limited_against_a_complement_t
         assert "for the reference; gap " in now
         number = case.said.rpartition(" ")[2] if "%" not in case.said else case.listed
         assert f"(limit {number})" in now
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        (PublishedValue(0.09, 0.04, 0.14, 7), "include days within the limit"),
+        (PublishedValue(0.12, 0.04, 0.2, 7), "the evidence of all days"),
+        (PublishedValue(0.12, 0.04, 0.2, 4), "in newer data"),
+        (PublishedValue(0.2, 0.12, 0.28, 7), ""),
+    ],
+)
+def test_why_the_test_is_sure_is_said_where_the_numbers_are_not(
+    evidence: PublishedValue, says: str
+) -> None:
+    case, kind = CASES["own gap"], IncidentKind.BREACH
+    table = table_of(case)
+    incident = Incident(1, kind, table.contract, case.metric, 5, 5, *OF_CHAT)
+    shown = ShownIncident(1, kind, Severity.TICKET, case.metric, 5, *OF_CHAT, latest=evidence)
+    shown = replace(shown, limit=ShownLimit(LimitKind.MAX_GAP, 0.1))
+    of_it = report(incident, (), shown, 9, incident_cell(table, shown))
+    console = Console(file=io.StringIO(), record=True, width=300)
+    console.print(details(of_it))
+    assert says in console.export_text()
+    assert (of_it.window_says in SURE_ANYWAY) is bool(says)
 
 
 def test_an_incident_names_the_limit_that_it_broke() -> None:

@@ -244,4 +244,4 @@ def test_a_store_without_a_week_says_so(tmp_path: Path) -> None:
     with Releasing(world, tmp_path) as made:
         done = Command(made)("--week", WEEK.name)
     assert done.exit_code == 2
-    assert "no table is published yet; take" in done.said
+    assert "decisions are complete in no hour yet; take" in done.said

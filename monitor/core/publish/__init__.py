@@ -2,8 +2,9 @@
 
 __all__ = [
     "act_input", "agreement", "annotations", "backtests", "calendar_contract", "calendar_rates",
-    "conclusion", "decidable", "deciding_limit", "each_row", "encoding", "glossary",
+    "conclusion", "decidable", "each_row", "encoding", "glossary",
     "headlines", "history", "incident_reports", "incidents", "limit_words", "limitations",
     "lines", "missing_labels", "needed_support", "pipeline", "reasons", "recurrence", "release",
-    "side_by_side", "sides", "snapshot", "states", "window_notes", "words",
+    "side_by_side", "sides", "snapshot", "states", "window_notes", "window_says",
+    "words",
 ]  # fmt: skip

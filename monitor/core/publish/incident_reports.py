@@ -22,6 +22,7 @@ from monitor.core.publish.snapshot import (
     ShownLimit,
     ShownStage,
 )
+from monitor.core.publish.window_says import WindowSays, window_says
 from monitor.core.time import to_datetime
 
 
@@ -99,6 +100,7 @@ class IncidentReport:
         behind: who is worse off; None where that is withheld, or not known.
         limit: the one that is broken; None where that is withheld.
         now: rates, gap, ratio and limits as published now; None where hidden, or when it is over.
+        window_says: how these stand to the broken limit; empty where that is not known.
         acts: all that people said, in their order.
     """
 
@@ -131,6 +133,7 @@ class IncidentReport:
     behind: Behind | None
     limit: ShownLimit | None
     now: Cell | None
+    window_says: WindowSays
     acts: tuple[ActReport, ...]
 
 
@@ -182,6 +185,7 @@ def report(
         behind=page.behind,
         limit=page.limit,
         now=cell,
+        window_says=window_says(page, cell.gap if cell else None),
         acts=tuple(map(_act_report, acts)),
     )
 

@@ -240,14 +240,10 @@ class _Partition:
         if largest >= max(needed, self._search.least / 2):
             place = added.index(largest)
             return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
-        if self._limits_all(gap.stream) and self._base_rate > gap.limit:
-            return _NOWHERE, Direction.SLICE_WORSE
-        return None
-
-    def _limits_all(self, stream: Stream) -> bool:
-        """Return True for a limit on the level of all slices, not of this slice alone."""
-        limits = self._contract.limits_of(stream.group_by)
-        return stream.kind is StreamKind.LEVEL and limits.level(stream.metric) == stream.limit
+        # The level of all slices, not one that a slice sets for itself.
+        level = self._contract.limits_of(gap.stream.group_by).level(gap.stream.metric)
+        of_all = gap.stream.kind is StreamKind.LEVEL and gap.stream.limit == level
+        return (_NOWHERE, Direction.SLICE_WORSE) if of_all and self._base_rate > gap.limit else None
 
     def _fit_own_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
         """Return the gap's own slice as a cause and add it to the fit; None without decisions."""

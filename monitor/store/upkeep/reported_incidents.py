@@ -82,11 +82,8 @@ def _reports(
 ) -> list[IncidentReport]:
     pages = _ShownIncidents(RecordStore(engine))
     return [
-        report(
-            *(incident, acts.get(incident.id, ()), pages.shown(incident), now),
-            pages.cell(incident),
-        )
-        for incident in incidents
+        report(each, acts.get(each.id, ()), pages.shown(each), now, pages.cell(each))
+        for each in incidents
     ]
 
 
@@ -115,9 +112,8 @@ class _ShownIncidents:
     def cell(self, incident: Incident) -> Cell | None:
         """Return the metric of an incident's slice as published now; None where it is hidden."""
         shown = self._newest.get(incident.id)
-        tables = (table for table in self._tables if table.contract == incident.contract)
-        table = next(tables, None)
-        return incident_cell(table, shown) if table and shown else None
+        tables = {table.contract: table for table in self._tables}
+        return incident_cell(tables[incident.contract], shown) if shown else None
 
 
 def _shown(tables: Iterable[ContractTable]) -> Shown:

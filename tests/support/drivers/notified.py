@@ -334,7 +334,8 @@ def untold(text: str, pages: list[str]) -> set[str]:
     shown = {f"{100 * one:.4g} %" for value in values for one in (value, abs(value))}
     shown |= {form.format(moment, moment.day) for form in _FORMS for moment in moments}
     parts = set(re.findall(rf"\d[\d.]* %|\d+ (?:{_MONTHS})(?: \d\d:\d\d)?", text))
-    parts |= {f"{number} %" for number in re.findall(r"(?<=limit )\d[\d.]*(?= points)", text)}
+    in_points = re.findall(r"\d[\d.]*(?= points)|(?<= points, limit )\d[\d.]*", text)
+    parts |= {f"{number} %" for number in in_points}
     slices = set(
         re.findall(r"(?<= from )[^:]+?(?= are )|(?<= %, )(?!since ).+?(?= (?:at \w+ )?\d)", text)
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
+from alerts.exposition.incident_facts import IncidentFacts, SideRate
 from monitor.core.contract import COMPLEMENT, Severity
 from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind
@@ -24,6 +24,7 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.publish.window_says import WindowSays
 from monitor.core.state import State
 
 FOUND = 1_790_000_000_000_000
