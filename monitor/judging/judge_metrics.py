@@ -10,7 +10,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family
 from alerts.exposition.exporter import metrics_body
 from monitor.judging.judge_protocol import JudgeUse
 from monitor.judging.output_events import Status
@@ -38,9 +37,12 @@ class JudgeMetrics(Collector):
         for status in get_args(Status):
             outputs.add_metric((status,), self._worker.counts[status])
         yield outputs
-        yield _counter(catalogue.JUDGE_REQUESTS, self._use.requests)
-        yield _counter(catalogue.JUDGE_SECONDS, self._use.seconds)
-        yield _counter(catalogue.JUDGE_TOKENS, self._use.tokens)
+        for family, total in (
+            (catalogue.JUDGE_REQUESTS, self._use.requests),
+            (catalogue.JUDGE_SECONDS, self._use.seconds),
+            (catalogue.JUDGE_TOKENS, self._use.tokens),
+        ):
+            yield CounterMetricFamily(family.name, family.help, value=total)
         waiting = catalogue.JUDGE_WAITING
         yield GaugeMetricFamily(waiting.name, waiting.help, value=bool(self._worker.trouble))
 
@@ -51,7 +53,3 @@ class JudgeMetrics(Collector):
     def ready(self) -> tuple[bool, str]:
         """Return True and ``ok`` while outputs are judged, else False and what they wait for."""
         return not self._worker.trouble, self._worker.trouble or "ok"
-
-
-def _counter(family: Family, value: float) -> Metric:
-    return CounterMetricFamily(family.name, family.help, value=value)

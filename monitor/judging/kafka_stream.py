@@ -11,6 +11,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_writer import KafkaWriter
 from monitor.errors import SourceError
 from monitor.records import Record
@@ -50,7 +51,8 @@ class KafkaStream:
     """
 
     def __init__(self, connection: KafkaConnection, topics: JudgeTopics) -> None:
-        self._topics = topics
+        self._connection, self._topics = connection, topics
+        self.check_access()
         written = [topic for topic in (topics.judgements, topics.decisions) if topic is not None]
         self._writer = KafkaWriter(connection, written, WRITE_SECONDS)
         self._writer.connect()
@@ -68,6 +70,10 @@ class KafkaStream:
         except KafkaError as error:
             raise SourceError(f"no broker can be reached: {type(error).__name__}") from None
         self._read: dict[TopicPartition, int] = {}
+
+    def check_access(self) -> None:
+        """Raise SourceError if no broker answers, or if it refuses us the outputs."""
+        self._connection.check_access(Need((self._topics.outputs,), self._topics.group))
 
     def read(self, most: int) -> Sequence[bytes | None]:
         """Poll for at most ``most`` next message values; remember their offsets for the commit."""
