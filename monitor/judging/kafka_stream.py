@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,8 +77,18 @@ class KafkaStream:
         self._connection.check_access(Need((self._topics.outputs,), self._topics.group))
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """Poll for at most ``most`` next message values; remember their offsets for the commit."""
-        batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
+        """Poll for at most ``most`` next message values; remember their offsets for the commit.
+
+        Raises:
+            SourceError: the broker refuses us; while it is away nothing is returned.
+        """
+        try:
+            batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
+        except KafkaError as error:
+            if not error.retriable:
+                raise self._connection.failure(error) from None
+            time.sleep(_POLL_MILLIS / 1000)
+            return ()
         values = []
         for partition, records in batches.items():
             values += [record.value for record in records]
@@ -104,10 +115,17 @@ class KafkaStream:
             self._consumer.commit(offsets)
 
     def rewind(self) -> None:
-        """Move every assigned partition back to its committed offset, or to its beginning."""
+        """Move every assigned partition back to its committed offset, or to its beginning.
+
+        Raises:
+            SourceError: nobody says where that is; the next start does.
+        """
         self._read.clear()
         for partition in self._consumer.assignment():
-            committed = self._consumer.committed(partition)
+            try:
+                committed = self._consumer.committed(partition)
+            except KafkaError as error:
+                raise self._connection.failure(error) from None
             if committed is None:
                 self._consumer.seek_to_beginning(partition)
             else:
