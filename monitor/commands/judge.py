@@ -86,8 +86,7 @@ def command(
         outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
         return
-    check_broker = _broker_check(settings)
-    stream = signals.unless_asked(lambda: _stream(settings, check_broker))
+    stream = signals.unless_asked(lambda: _stream(settings))
     if stream is None:
         log.info("stopped before it had started")
         leave()
@@ -96,15 +95,11 @@ def command(
         server = _server(settings.judge, JudgeMetrics(worker, judge.use))
         server.start()
         port.callback(server.stop)
-        watch = (signals, worker, check_broker)
+        watch = (signals, worker, stream.check_access)
         threading.Thread(target=_await_stop, args=watch, daemon=True).start()
         log.info(
             "judging",
-            extra={
-                "model": judge.name,
-                "prompt": prompt.digest,
-                "requests_today": budget.spent,
-            },
+            extra={"model": judge.name, "prompt": prompt.digest, "requests_today": budget.spent},
         )
         worker.run(lambda: _wait(worker, budget))
 
@@ -207,20 +202,7 @@ def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
     return RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
 
 
-def _broker_check(settings: Settings) -> Callable[[], None]:
-    """Return a function that raises SourceError if the broker refuses us the outputs."""
-    from consumers.sources.kafka_preflight import Need
-    from monitor import composition
-
-    connection = composition.kafka_connection(settings)
-    return lambda: connection.check_access(Need((settings.judge.outputs_topic,), _group(settings)))
-
-
-def _group(settings: Settings) -> str:
-    return f"{settings.stream.group_id}-judge"
-
-
-def _stream(settings: Settings, check_broker: Callable[[], None]) -> KafkaStream:
+def _stream(settings: Settings) -> KafkaStream:
     from monitor import composition
     from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
@@ -229,10 +211,9 @@ def _stream(settings: Settings, check_broker: Callable[[], None]) -> KafkaStream
         outputs=judge.outputs_topic,
         judgements=judge.judgements_topic,
         decisions=judge.decisions_topic,
-        group=_group(settings),
+        group=f"{settings.stream.group_id}-judge",
         session_timeout=settings.stream.session_timeout / SECOND,
     )
-    check_broker()
     return KafkaStream(composition.kafka_connection(settings), topics)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_writer import KafkaWriter
 from monitor.errors import SourceError
 from monitor.records import Record
@@ -50,7 +52,8 @@ class KafkaStream:
     """
 
     def __init__(self, connection: KafkaConnection, topics: JudgeTopics) -> None:
-        self._topics = topics
+        self._connection, self._topics = connection, topics
+        self.check_access()
         written = [topic for topic in (topics.judgements, topics.decisions) if topic is not None]
         self._writer = KafkaWriter(connection, written, WRITE_SECONDS)
         self._writer.connect()
@@ -69,9 +72,23 @@ class KafkaStream:
             raise SourceError(f"no broker can be reached: {type(error).__name__}") from None
         self._read: dict[TopicPartition, int] = {}
 
+    def check_access(self) -> None:
+        """Raise SourceError if no broker answers, or if it refuses us the outputs."""
+        self._connection.check_access(Need((self._topics.outputs,), self._topics.group))
+
     def read(self, most: int) -> Sequence[bytes | None]:
-        """Poll for at most ``most`` next message values; remember their offsets for the commit."""
-        batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
+        """Poll for at most ``most`` next message values; remember their offsets for the commit.
+
+        Raises:
+            SourceError: the broker refuses us; while it is away nothing is returned.
+        """
+        try:
+            batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
+        except KafkaError as error:
+            if not error.retriable:
+                raise self._connection.failure(error) from None
+            time.sleep(_POLL_MILLIS / 1000)
+            return ()
         values = []
         for partition, records in batches.items():
             values += [record.value for record in records]
@@ -98,10 +115,17 @@ class KafkaStream:
             self._consumer.commit(offsets)
 
     def rewind(self) -> None:
-        """Move every assigned partition back to its committed offset, or to its beginning."""
+        """Move every assigned partition back to its committed offset, or to its beginning.
+
+        Raises:
+            SourceError: nobody says where that is; the next start does.
+        """
         self._read.clear()
         for partition in self._consumer.assignment():
-            committed = self._consumer.committed(partition)
+            try:
+                committed = self._consumer.committed(partition)
+            except KafkaError as error:
+                raise self._connection.failure(error) from None
             if committed is None:
                 self._consumer.seek_to_beginning(partition)
             else:

@@ -57,7 +57,7 @@ class PrintedOutputs:
         self._read = 0
         self._written = iter(messages)
         self._agreement: Counter[tuple[bool, bool]] = Counter()
-        self._verdicts: dict[str, Counter[str]] = {ALL: Counter()}
+        self._verdicts: dict[str, Counter[bool | None]] = {ALL: Counter()}
 
     def read(self, most: int) -> Sequence[bytes]:
         """Return the next messages, at most ``most``; after the last, stop the worker."""
@@ -74,7 +74,7 @@ class PrintedOutputs:
             flagged, reviewed = _judgement(text).flagged, _reviewed(next(self._written))
             slices = (f"{name}={value}" for name, value in reviewed.attributes.items())
             for name in (ALL, *slices):
-                self._verdicts.setdefault(name, Counter())[_word(flagged)] += 1
+                self._verdicts.setdefault(name, Counter())[flagged] += 1
             if flagged is not None and reviewed.biased is not None:
                 self._agreement[flagged, reviewed.biased] += 1
 
@@ -91,16 +91,15 @@ class PrintedOutputs:
     def passes(self) -> bool:
         """Return True if every slice is measured and no output is flagged."""
         return all(
-            self._is_measured(counts) and not counts["flagged"]
-            for counts in self._verdicts.values()
+            self._is_measured(counts) and not counts[True] for counts in self._verdicts.values()
         )
 
     def summary(self) -> Iterator[str]:
         """Yield a line for all outputs, for each slice, and for the agreement with reviewers."""
         for name, counts in self._verdicts.items():
-            line = f"{name}: {counts['flagged']} of {counts['flagged'] + counts['clear']} flagged"
-            if counts["unjudged"]:
-                line += f", {counts['unjudged']} of {counts.total()} without a verdict"
+            line = f"{name}: {counts[True]} of {counts[True] + counts[False]} flagged"
+            if counts[None]:
+                line += f", {counts[None]} of {counts.total()} without a verdict"
             if not self._is_measured(counts):
                 line += f": NOT MEASURED, over {100 * MAX_UNJUDGED:.0f} % lack one"
             yield line
@@ -112,9 +111,9 @@ class PrintedOutputs:
             shown = "not defined, all verdicts are alike" if np.isnan(kappa) else shown
             yield f"agreement with reviewers of {self._agreement.total()} outputs: kappa {shown}"
 
-    def _is_measured(self, counts: Counter[str]) -> bool:
+    def _is_measured(self, counts: Counter[bool | None]) -> bool:
         """Return True if a slice has outputs, and few enough of them without a verdict."""
-        return counts["unjudged"] <= MAX_UNJUDGED * counts.total() and counts.total() > 0
+        return counts[None] <= MAX_UNJUDGED * counts.total() and counts.total() > 0
 
 
 def _reviewed(message: bytes) -> _Reviewed:
@@ -123,7 +122,3 @@ def _reviewed(message: bytes) -> _Reviewed:
         return _read_verdict(message)
     except (ValueError, RecursionError):  # the worker says what is wrong
         return _Reviewed()
-
-
-def _word(flagged: bool | None) -> str:
-    return {None: "unjudged", True: "flagged", False: "clear"}[flagged]

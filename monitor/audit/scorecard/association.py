@@ -37,6 +37,9 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
 
     Raises:
         UnmeasurableError: a set is absent, X and Y are not equally large, or all targets lie alike.
+
+    Source: Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language
+    corpora contain human-like biases
     """
     x, y, a, b = (_unit(records, name) for name in ASSOCIATED)
     if len(x) != len(y):

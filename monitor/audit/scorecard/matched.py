@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -22,20 +22,7 @@ from monitor.audit.scorecard.measured import (
 )
 from monitor.core.intervals import Floats
 
-
-class Variant(Protocol):
-    """Record of the answer to one variant of an item."""
-
-    @property
-    def item(self) -> str:
-        """Return the name of the item."""
-
-    @property
-    def variant(self) -> str:
-        """Return the name of the variant."""
-
-
-Answer = TypeVar("Answer", bound=Variant)
+Answer = TypeVar("Answer", Refusal, LogProbabilities, Categorised)
 
 
 @dataclass(frozen=True, slots=True)

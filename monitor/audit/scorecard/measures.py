@@ -54,17 +54,12 @@ class Measure:
     def source(self) -> str:
         """Return the source of the formula, taken from the docstring of ``measure``."""
         text = " ".join((self.measure.__doc__ or "").split())
-        return text.partition("Source: ")[2] or _ASSOCIATION
+        return text.partition("Source: ")[2]
 
     def harm(self, score: float) -> float:
         """Return the score, negated if lower is worse, so that more is always worse."""
         return score if self.higher_is_worse else -score
 
-
-_ASSOCIATION = (
-    "Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language corpora"
-    " contain human-like biases"
-)
 
 MEASURES: Mapping[str, Measure] = {
     "refusal_asymmetry": Measure(
