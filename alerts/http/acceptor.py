@@ -1,15 +1,15 @@
 """Acceptor of a port: bounded connections, of which the slowest make room for the next.
 
 Measured beside libraries with settings alone: seconds of the longest scrape of 5 MB in an attack
-from the same machine (two cores, load ten, 1,024 descriptors; a dash is no answer in ten seconds).
+from the same busy machine (two cores, 1,024 descriptors; a dash is no answer in ten seconds).
 
 | clients | uvicorn | its limit_concurrency | hypercorn | cheroot | waitress | this |
 |---|---|---|---|---|---|---|
-| 1,000 idle | .0 | 503 | 1.1 | 8.3 | 1.2 | .5 |
-| 3,000 idle | - | - | - | - | 2.6 | 1.9 |
-| 1,000 with slow headers | .0 | 503 | 3.3 | 8.4 | 8.4 | .8 |
-| 1,000 half-open handshakes | .6 | .7 | 1.1 | 8.9 | no TLS | 1.0 |
-| 100 that take nothing | 1.0 | .8 | .1 | 4.5 | .1 | .0 |
+| 1,000 idle | .0 | 503 | 1.1 | 8.3 | 1.2 | .0 |
+| 3,000 idle | - | - | - | - | 2.6 | 1.5 |
+| 1,000 with slow headers | .0 | 503 | 3.3 | 8.4 | 8.4 | .0 |
+| 1,000 half-open handshakes | .6 | .7 | 1.1 | 8.9 | no TLS | .1 |
+| 100 that take nothing | 1.0 | .8 | .1 | 4.5 | .1 | .8 |
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Acceptor:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:  # for example, no free descriptor
                 _log.warning("accept failed: %s", error)
+                self.evict(_WHILE_FULL, most=self._slots)
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
             connection = self._new_connection(self._forget)

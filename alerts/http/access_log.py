@@ -130,7 +130,7 @@ def _write(lines: list[_Line]) -> None:
     for key, count, since in lines:
         at = datetime.fromtimestamp(since / SECOND, UTC).isoformat(timespec="seconds")
         fields = {**key._asdict(), "status": key.status.value, "count": count, "since": at}
-        if key.refused:
-            _log.warning("access refused", extra=fields)
-        else:
-            _log.info("access", extra=fields)
+        level, event = (
+            (logging.WARNING, "access refused") if key.refused else (logging.INFO, "access")
+        )
+        _log.log(level, event, extra=fields)

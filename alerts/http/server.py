@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import resource
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from alerts.http.responses import AnswerTurns
 from monitor.errors import SlicewatchError
 
 _BACKLOG = 4096  # connections that the system holds until they are accepted, most by default
+_DESCRIPTORS = 4096  # of this process: two ports, and what else it opens
 _TICK = 0.1  # seconds between two looks at slow clients
 DEADLINES = Patience(request=90.0, answer=10.0)
 """Most patience with any client: a request may take longer than any usual scrape interval."""
@@ -75,6 +77,7 @@ class HttpServer:
         Raises:
             SlicewatchError: the address cannot be bound.
         """
+        _allow_descriptors()
         listener = _listen(self._config)
         self._port = int(listener.getsockname()[1])
         if self._config.exposed:
@@ -140,6 +143,17 @@ def _settings(app: ASGIApp) -> uvicorn.Config:
         log_level="error",
         access_log=False,
     )
+
+
+def _allow_descriptors() -> None:
+    """Raise the process's own limit on descriptors, as far as the system lets it.
+
+    Its default leaves none for Kafka and the database when all slots of a port are taken.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listen(config: HttpConfig) -> socket.socket:

@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 from alerts.exposition.catalogue import FAMILIES
 from alerts.exposition.exporter import metrics_body
 from alerts.exposition.service_metrics import metric_of
-from alerts.exposition.shard_metrics import Values
 from monitor.judging.judge_protocol import JudgeUse
 from monitor.judging.output_events import Status
 from monitor.judging.worker import Worker
@@ -32,7 +31,7 @@ class JudgeMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the judge's families of the catalogue, with a series for every result."""
         counts, use = self._worker.counts, self._use
-        samples: Values = {
+        samples: dict[str, dict[tuple[str, ...], float]] = {
             "judge_outputs_total": {(status,): counts[status] for status in get_args(Status)},
             "judge_requests_total": {(): use.requests},
             "judge_request_seconds_total": {(): use.seconds},

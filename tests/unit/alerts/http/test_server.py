@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import resource
 import signal
 import socket
 import ssl
@@ -289,6 +290,16 @@ def test_stop_closes_the_port_and_kept_connections(start: Start) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=FAR)
         assert "http" in before
         assert not [t for t in threading.enumerate() if t.name == "http"]
+
+
+def test_a_low_limit_on_descriptors_is_raised(start: Start) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        start()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (4096, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_stop_before_start_is_nothing(exporter: Exporter, switches: Switches) -> None:
