@@ -99,6 +99,9 @@ class Reader:
 
     def __init__(self, past: Sequence[Table], new: Sequence[Table] = ()) -> None:
         """Create a reader of past and new tables, with what the past alone leaves."""
+        # Two evaluators may make the same tables: what one stored must not tie those of the other.
+        keys = {table.key for table in new}
+        past = [table for table in past if table.key not in keys]
         self._tables, self._past = (*past, *new), len(past)
         self._numbers = {table.key: number for number, table in enumerate(self._tables)}
         ends = [_ends(table) for table in self._tables]

@@ -57,9 +57,9 @@ class Draft:
     measure: Measure
     counts: Int64s
     edition: Edition = Edition.FIRST
-    least: Steps | None = None
+    least: Steps | int = Coarseness.FINE
     kept: Bands | None = None
-    repeats: Bools | None = None
+    repeats: Bools | bool = False
 
     def at(self, steps: Steps, k: int) -> Table:
         """Return the table at a coarseness per row; a complement is shown only where its slice is.
@@ -68,8 +68,8 @@ class Draft:
         """
         labels = self.measure in ALL_OR_NOTHING
         bands = row_rule(self.counts, k, steps, labels=labels)
-        if self.kept is not None and self.repeats is not None:
-            bands = self.kept.where(self.repeats, bands)
+        if self.kept is not None:
+            bands = self.kept.where(np.asarray(self.repeats), bands)
         hidden = bands.detail == Detail.HIDDEN
         beside_hidden = hidden[self.frame.layout.slice_of] & ~hidden
         unshown = ~self.frame.layout.declared | beside_hidden | (hidden & labels)
@@ -78,17 +78,6 @@ class Draft:
         )
         bands = nothing.where(unshown, bands)
         return Table(self.frame, self.measure, bands, self.edition)
-
-    @property
-    def start(self) -> Steps:
-        """Return the coarseness that each row starts with, shape (rows,)."""
-        return np.zeros(len(self.counts), np.int8) if self.least is None else self.least.copy()
-
-    @property
-    def fixed(self) -> Bools:
-        """Return True for each row that must not be coarsened: undeclared or repeated."""
-        undeclared = ~self.frame.layout.declared
-        return undeclared if self.repeats is None else self.repeats | undeclared
 
 
 def values_left(k: int, *, own: bool = False) -> int:
@@ -120,7 +109,7 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         One table of each draft, in their order. It depends on the drafts and on what the past
         shows, on no other count, and not on the order of ``past``.
     """
-    steps = np.array([draft.start for draft in drafts])
+    steps = np.array([np.broadcast_to(draft.least, len(draft.counts)) for draft in drafts], np.int8)
     tables = _made(drafts, steps, k)
     if k == 1:
         return tables
@@ -164,7 +153,8 @@ def _rows_to_coarsen(
     size = np.array([table.bands.high[:, 0] for table in tables])
     labels = drafts[0].measure in ALL_OR_NOTHING
     last = (detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
-    stays = (detail == Detail.HIDDEN) | [draft.fixed for draft in drafts]
+    fixed = [~draft.frame.layout.declared | draft.repeats for draft in drafts]
+    stays = (detail == Detail.HIDDEN) | fixed
     rank = np.where(stays, -1, 4 * ANY * detail + 2 * size + last).ravel()
     coarser = np.zeros(steps.size, np.bool_)
     for cell in cells:
