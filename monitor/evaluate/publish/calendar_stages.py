@@ -169,11 +169,17 @@ class _StagedGroup:
         return _Cells(np.pad(middle, unscored), np.pad(variance, unscored))
 
     def _counted(self, measure: Measure, rows: tuple[Row, ...], span: Span) -> Counted:
-        """Return the counts of rows in one span; a row that hides its labels counts as 0."""
+        """Return the counts of rows in one span; a row that hides its labels counts as 0.
+
+        So does a count of blocked decisions that may be 0: of a small row the middle of its band
+        would be a large share, and the gate would be named although it stops nobody.
+        """
         bands = self.tables.bands_in(span, measure, rows)
         counted = Counted.from_bands(bands)
         if measure is Measure.DECISIONS:
-            return counted
+            stopped = [[part.audit_rate is None] for part in self.tables.parts]
+            seen = ~np.array(stopped) | (counted.low > 0)
+            return replace(counted, high=counted.high * seen, variance=counted.variance * seen)
         hidden = bands.detail == Detail.HIDDEN
         low, high, variance = (
             np.where(hidden, 0, column) for column in (counted.low, counted.high, counted.variance)

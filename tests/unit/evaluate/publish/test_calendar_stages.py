@@ -104,6 +104,15 @@ def test_a_day_tells_the_gate_alone_where_anything_is_hidden(
     assert {metric: stage for metric, stage in named.items() if stage is not Stage.NONE} == told
 
 
+@pytest.mark.parametrize("stopped", [0, 0.02])
+def test_a_gate_that_stops_too_few_to_be_shown_is_not_named(stopped: float) -> None:
+    """The middle of the band "0 to 10" would be a large share of the slice's score bands."""
+    chat = requests("chat", served=(0.3, 0.3, 0.3), stopped=0, size=60)
+    stages = shown_stages([*chat, *requests("email", stopped=stopped)], "channel=email")
+    named = stages["channel=chat"][Metric.SELECTION].stage
+    assert named is not Stage.EVIDENCE
+
+
 def test_without_a_gap_that_is_a_number_there_is_no_stage() -> None:
     """One slice is never served, so its rates are bounds; the reference has no gap at all."""
     never = requests("chat", served=(0, 0, 0))
