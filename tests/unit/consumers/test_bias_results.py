@@ -104,6 +104,12 @@ def test_drift_is_since_the_last_score_of_the_same_set() -> None:
     assert current_scores([DIMENSION], []) == []
 
 
+@pytest.mark.parametrize(("worse_by", "drifted"), [(0.03, True), (0.0299, False)])
+def test_a_drift_is_a_ticket_from_the_declared_number_on(worse_by: float, drifted: bool) -> None:
+    (now,) = current_scores([DIMENSION], [scored(1, 0.01), scored(8, 0.01 + worse_by)])
+    assert now.drifted is drifted
+
+
 def test_of_a_least_that_is_allowed_lower_is_worse() -> None:
     impact = BiasDimension("refusals", limit=0.8, at_least=True, drift=0.03, owner="A")
     (now,) = current_scores([impact], [scored(1, 0.85), scored(8, 0.82)])
