@@ -6,8 +6,10 @@ __all__ = [
     "contract",
     "expected_arrivals",
     "intervals",
+    "metric",
     "plain_text",
     "publish",
     "quiet_times",
+    "state",
     "time",
 ]

@@ -69,7 +69,7 @@ def read_to(engine: sa.Engine, at: int, hour: int | None = None) -> None:
         values = {"max_decided_at": at, "watermark": at}
         connection.execute(sa.update(ownership).values(values))
         if hour is not None:
-            row = {"hour": hour // HOUR, "id": 5, "ts": hour, "cell": 1, "request": 1}
+            row = {"hour": hour // HOUR, "id": 5, "ts": hour, "cell": 1, "request": 1, "part": 0}
             connection.execute(sa.insert(pending), row)
 
 

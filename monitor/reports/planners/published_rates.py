@@ -50,7 +50,7 @@ def decisions_behind(contract: ContractTable, support: int) -> tuple[float, floa
 
     Example:
         >>> from types import SimpleNamespace
-        >>> decisions_behind(SimpleNamespace(k=11, synthetic=False), 1000)
+        >>> decisions_behind(SimpleNamespace(k=11, exact=False), 1000)
         (906.0, 1094.0)
     """
     half_width = 0.0 if precision_of(contract).exact else 0.05 * support + 4 * contract.k

@@ -111,10 +111,7 @@ def watched_site(broker: KafkaBroker, topic: str, folder: Path, url: str) -> Ite
         site = WatchedSite(broker, topic, folder, url, stack)
         broker.create_topic(site.topics[0], 2)
         broker.create_topic(site.topics[1], 1)
-        owner = 'owner = "triage team"'
-        asleep = settings_text().replace(owner, f"{owner}\npage_at_night = false")
-        assert asleep != settings_text()
-        site.settings.write_text(asleep)
+        site.settings.write_text(settings_text())
         bring_to_head(url)
         yield site
 

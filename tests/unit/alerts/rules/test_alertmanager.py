@@ -20,7 +20,6 @@ SECRETS = "/run/secrets/slicewatch"
 ADDRESSED = {
     "SLICEWATCH__ALERTING__TIMEZONE": "Europe/Berlin",
     "SLICEWATCH__ALERTING__OFFICE_HOURS": "saturday-monday 09:00-24:00,friday 09:00-15:00",
-    "SLICEWATCH__USE_CASE__0__PAGE_AT_NIGHT": "false",
     **{
         f"SLICEWATCH__ALERTING__{name}__{key}": value
         for name in ("PAGE", "TICKET", "VISIBLE", "DEADMAN")
@@ -115,15 +114,6 @@ def test_tickets_are_sent_in_office_hours_and_pages_always() -> None:
         "location": "Europe/Berlin",
     }
     assert short["weekdays"] == ["friday"]
-
-
-def test_the_owner_of_a_contract_decides_whether_its_breaches_wake_somebody() -> None:
-    by_day, page = routes("page", **ADDRESSED)
-    assert by_day["matchers"] == ['severity="page"', 'contract="reply-routing"']
-    assert by_day["active_time_intervals"] == ["office-hours"]
-    # What makes the monitor blind is of no contract, and wakes somebody all the same.
-    assert page["matchers"] == ['severity="page"']
-    assert "active_time_intervals" not in page
 
 
 def test_an_end_is_said_of_what_somebody_has_to_do_alone() -> None:

@@ -125,7 +125,7 @@ def test_withdrawn_streams_keep_their_weight() -> None:
 
 
 def test_metrics_without_a_share_are_refused() -> None:
-    with pytest.raises(ValueError, match="ready has no such share"):
+    with pytest.raises(ValueError, match="ready has no share"):
         Budget().declare(gaps(0, metric=Metric.READY))
 
 
