@@ -137,7 +137,7 @@ class Service:
         log_of_events = composition.open_log(settings, self._clock) if embedded else None
         self._inbox: Inbox | None = None
         self._receiver: EventReceiver | None = None
-        if parts.ingest:
+        if parts.ingest and (log_of_events is not None or composition.producers(settings)):
             judge = composition.event_judge(settings, self._clock, self._reached)
             if log_of_events is not None:
                 self._inbox = composition.open_inbox(settings, log_of_events, judge)

@@ -52,7 +52,7 @@ class Family:
         why: how it comes to obey the rule.
         kind: its type.
         labels: label names, in the order they are written.
-        help: one sentence without backslashes, quotes or line breaks.
+        help: text without backslashes, quotes or line breaks.
         tier: order of removal when the series budget is exceeded: 1 goes first, 0 never.
     """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.limit_words import relative_rate
@@ -97,17 +98,17 @@ def _version(text: str) -> str:
 def _sides(incident: ShownIncident, cell: Cell) -> Iterator[SideRate]:
     """Yield the published rates that an incident compares: slice, and reference if there is one."""
     if cell.rate is not None:
-        yield _side("slice", incident.slice, cell.rate)
+        yield from _side("slice", incident.slice, cell.rate)
     if incident.behind is not Behind.LEVEL and cell.gap and cell.reference_rate:
-        yield _side("reference", cell.gap.reference, cell.reference_rate)
+        yield from _side("reference", cell.gap.reference, cell.reference_rate)
 
 
-def _side(side: str, name: str, rate: ShownRate) -> SideRate:
-    if rate.at_least is not None:
-        return SideRate(side, name, rate.at_least, "at_least")
-    if rate.at_most is not None:
-        return SideRate(side, name, rate.at_most, "at_most")
-    return SideRate(side, name, rate.value or 0.0)
+def _side(side: str, name: str, rate: ShownRate) -> Iterator[SideRate]:
+    """Yield the rate, or the bound shown in its place; nothing for an interval alone."""
+    numbers = {"at_least": rate.at_least, "at_most": rate.at_most, "": rate.value}
+    shown = ((bound, number) for bound, number in numbers.items() if number is not None)
+    for bound, number in islice(shown, 1):
+        yield SideRate(side, name, number, bound)
 
 
 def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:

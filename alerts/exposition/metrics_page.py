@@ -7,7 +7,14 @@ from importlib import resources
 
 import yaml
 
-from alerts.exposition.catalogue import CATALOGUE, OPERATIONS, PAGE, Family, MetricKind
+from alerts.exposition.catalogue import (
+    CATALOGUE,
+    OPERATIONS,
+    PAGE,
+    Family,
+    MetricKind,
+    MetricSurface,
+)
 
 LABELS: dict[str, str] = yaml.safe_load(
     (resources.files(__package__) / "labels.yaml").read_text(encoding="utf-8")
@@ -84,8 +91,10 @@ def _sections() -> Iterator[str]:
 
 def _title(family: Family) -> str:
     """Return the heading that a family of metrics is listed under."""
+    if family.surface is MetricSurface.JUDGE:
+        return "The judge"
     if family not in PAGE:
-        return "The service itself" if family in OPERATIONS else "What is read"
+        return "The service itself" if family in OPERATIONS else "Decisions and labels"
     if "incident" in family.labels:
         return "Incidents"
     if "probe_set" in family.labels:

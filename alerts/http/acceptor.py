@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import ssl
@@ -26,6 +27,7 @@ from alerts.http.config import HttpConfig
 from alerts.http.connection import Connection, Patience
 
 _ACCEPT_WAIT = 0.2  # seconds until descriptors may be free again
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _MOMENT = 0.05  # seconds until a client that keeps others waiting is noticed
 _BATCH = 8  # a flood is met by freeing an eighth of the slots at once
 _WHILE_FULL = Patience(request=0.25, answer=1.0)  # no reader nearby needs as long
@@ -73,7 +75,8 @@ class Acceptor:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:  # for example, no free descriptor
                 _log.warning("accept failed: %s", error)
-                self.evict(_WHILE_FULL, most=self._slots)
+                if error.errno in _EXHAUSTED:
+                    self.evict(_WHILE_FULL, most=self._slots)
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
             connection = self._new_connection(self._forget)

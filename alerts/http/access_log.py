@@ -112,7 +112,7 @@ class AccessLog:
         return _Tally(self._clock.monotonic() + key.pace.period, self._clock.now(), logged)
 
     def _ended(self) -> list[_Line]:
-        """Return the lines of pauses that are over, and count their readers anew."""
+        """Return the lines of periods that have ended, and begin new periods for their readers."""
         now = self._clock.monotonic()
         ended = [(key, tally) for key, tally in self._tallies.items() if tally.ends <= now]
         lines = []

@@ -21,7 +21,7 @@ from alerts.http.connection import MAX_HEAD, Connection, Patience
 from alerts.http.responses import AnswerTurns
 from monitor.errors import SlicewatchError
 
-_BACKLOG = 4096  # connections that the system holds until they are accepted, most by default
+_BACKLOG = 4096  # connections that wait to be accepted; Linux's own limit by default
 _DESCRIPTORS = 4096  # of this process: two ports, and what else it opens
 _TICK = 0.1  # seconds between two looks at slow clients
 DEADLINES = Patience(request=90.0, answer=10.0)
@@ -94,8 +94,12 @@ class HttpServer:
             self._thread.join()
 
     def _run(self, listener: socket.socket) -> None:
-        with listener:
-            asyncio.run(self._serve(listener))
+        try:
+            with listener:
+                asyncio.run(self._serve(listener))
+        except Exception:
+            _log.exception("port %d has failed", self._port)
+            raise
 
     async def _serve(self, listener: socket.socket) -> None:
         """Accept connections and look at them ten times a second, until the server stops."""

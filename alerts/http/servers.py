@@ -68,11 +68,7 @@ class Servers:
         views = replace(pages, read=read, scraped={METRICS: metrics_view(body)})
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
-            _server(
-                operations, PortViews(scraped={METRICS: metrics_view(exporter.operations)}), probes
-            )
-            if operations
-            else None
+            _server(operations, _metrics_alone(exporter.operations), probes) if operations else None
         )
         exporter.metrics.show_process("server_insecure", fairness.exposed)
 
@@ -114,9 +110,7 @@ def metrics_server(config: HttpConfig, body: Body, health: HealthChecks) -> Http
     Raises:
         SlicewatchError: the policy forbids the settings, or a file cannot be read.
     """
-    return _server(
-        config, PortViews(scraped={METRICS: metrics_view(body)}), HealthEndpoints(health)
-    )
+    return _server(config, _metrics_alone(body), HealthEndpoints(health))
 
 
 def _metrics_alone(body: Body) -> PortViews:

@@ -36,7 +36,7 @@ IDLE_SECONDS = 10
 hold back half rows for hours, and a score of 0.9 may become 0.95."""
 UNFINISHED = (
     "is read, but for line %d, which waits for its end (in CSV: a newline, or the end of a quote);"
-    " if nobody writes the file any more, end it: echo >> FILE"
+    " if nobody writes the file any more, end it: echo >> FILE (of .gz: echo | gzip >> FILE)"
 )
 
 _log = logging.getLogger("slicewatch.inbox")

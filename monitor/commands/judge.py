@@ -219,13 +219,15 @@ def _stream(settings: Settings) -> KafkaStream:
 
 def _await_stop(signals: StopSignal, worker: Worker, check_broker: Callable[[], None]) -> None:
     """Stop the worker at a stop signal, and look after the broker; runs on its own thread."""
-    while not signals.wait(_WAIT_SECONDS):
-        try:
-            check_broker()
-            worker.broker_fault = ""
-        except SourceError as error:
-            worker.broker_fault = str(error)
-    worker.stop.set()
+    try:
+        while not signals.wait(_WAIT_SECONDS):
+            try:
+                check_broker()
+                worker.broker_fault = ""
+            except SourceError as error:
+                worker.broker_fault = str(error)
+    finally:
+        worker.stop.set()
 
 
 def _wait(worker: Worker, budget: RequestBudget) -> None:

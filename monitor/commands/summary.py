@@ -89,10 +89,12 @@ def _facts(contract: ContractTable, window: WindowTable, now: int) -> Iterator[t
     """Yield name and text of what has to be known to read the tables of a contract."""
     yield "complete to", f"{iso_text(now)}; ages count from there"
     yield "numbers", "with their 95 % interval; a gap above 0: worse off; n is the support"
-    hidden = f"what rests on fewer than {contract.k} is hidden"
-    yield "kind", SYNTHETIC if contract.synthetic else hidden
+    if contract.synthetic:
+        yield "kind", SYNTHETIC
+    else:
+        yield "privacy", f"numbers of fewer than {contract.k} are hidden"
     if contract.max_age is not None:
-        yield "stale", f"what is older than {_age(contract.max_age)} is not within the contract"
+        yield "stale", f"numbers older than {_age(contract.max_age)} are not within the contract"
     for note in (*window_notes(contract, window), *_missing_labels(window)):
         yield "note", note
 
@@ -132,6 +134,11 @@ def _limited(contract: ContractTable, window: WindowTable, metric: Metric, now: 
     )
 
 
+def _name(place: Place) -> str:
+    """Return the name of a row's slice, with a line for each attribute."""
+    return slice_name(place.row.slice).replace(",", ",\n")
+
+
 def _places(contract: ContractTable, window: WindowTable) -> list[Place]:
     return [total_place(contract, window), *places(contract, window)]
 
@@ -139,8 +146,8 @@ def _places(contract: ContractTable, window: WindowTable) -> list[Place]:
 def _row(place: Place, metric: Metric, *, ratio: bool) -> Iterator[str | TableCell]:
     """Yield the cells of a slice: name, rate, support, gap with any ratio, and verdict."""
     rate = place.row.rates.get(metric)
-    yield slice_name(place.row.slice)
-    yield bounded_rate_text(rate)
+    yield _name(place)
+    yield bounded_rate_text(rate, "\n")
     yield _support(place.contract, rate)
     if metric not in place.row.states:
         yield from (NONE, NONE)
@@ -151,6 +158,8 @@ def _row(place: Place, metric: Metric, *, ratio: bool) -> Iterator[str | TableCe
     decided = verdict in (Verdict.PASS, Verdict.FAIL)
     state = shown.state.value.replace("_", " ")
     text = f"{verdict}: {state}" if decided else state
+    if place.row.slice and shown.gap is None and shown.state is State.NO_LIMIT:
+        text = "reference"
     if shown.mirror_of and shown.state is not State.BETTER_OFF:
         text = f"judged with {slice_name(shown.mirror_of)}"
     yield TableCell(text, Tone(shown.state.row.tone))
@@ -168,8 +177,8 @@ def _unlimited(contract: ContractTable, window: WindowTable, now: int) -> Iterat
 
 def _unlimited_row(place: Place, metrics: Sequence[Metric]) -> Iterator[str]:
     rates = [place.row.rates.get(metric) for metric in metrics]
-    yield slice_name(place.row.slice)
-    yield from map(bounded_rate_text, rates)
+    yield _name(place)
+    yield from (bounded_rate_text(rate, "\n") for rate in rates)
     yield _support(place.contract, rates[0])
 
 

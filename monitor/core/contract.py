@@ -45,7 +45,7 @@ def role_of(metric: Metric, primary: Metric) -> Role:
 
 
 MAX_UNJUDGED = 0.05
-"""Largest share of outputs that the judge may leave undecided before a slice only looks clean."""
+"""Largest share of outputs without a judgement with which a slice may keep a limit."""
 
 DEFAULT_PAGE_ON = ("max_tpr_gap", "min_tpr")
 """Limits that page unless a contract says otherwise: the harm is delayed help."""

@@ -14,8 +14,8 @@ class State(enum.StrEnum):
     """State of a slice and metric under its contract; WITHIN_CONTRACT is the only good state."""
 
     SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
-    INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
-    MATURING = "maturing"  # labels requested have not arrived yet
+    INSUFFICIENT_SUPPORT = "insufficient_support"  # too little, or too much is blocked
+    MATURING = "maturing"  # labels are missing that could break the limit
     NO_LIMIT = "no_limit"  # the contract sets none that applies
     INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     WITHIN_CONTRACT = "within_contract"  # upper bound at or below the limit

@@ -100,8 +100,8 @@ class PrintedOutputs:
             line = f"{name}: {counts[True]} of {counts[True] + counts[False]} flagged"
             if counts[None]:
                 line += f", {counts[None]} of {counts.total()} without a verdict"
-            if not self._is_measured(counts):
-                line += f": NOT MEASURED, over {100 * MAX_UNJUDGED:.0f} % lack one"
+            if counts.total() and not self._is_measured(counts):
+                line += f": NOT MEASURED, over {100 * MAX_UNJUDGED:.0f} % have no verdict"
             yield line
         if self._agreement:
             table = [[self._agreement[i, j] for j in (False, True)] for i in (False, True)]

@@ -35,7 +35,7 @@ class Prompt:
     @cached_property
     def categories(self) -> dict[str, str]:
         """Return categories as name to description; those in the settings take precedence."""
-        descriptions = {name: f"{c.description} ({c.source})" for name, c in CATEGORIES.items()}
+        descriptions = {name: category.text for name, category in CATEGORIES.items()}
         descriptions |= self.descriptions
         return {n: text for n, text in descriptions.items() if n not in self.left_out}
 

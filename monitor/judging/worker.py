@@ -16,8 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
+from monitor.errors import AccessError, SourceError
 from monitor.judging.decisions import decision
 from monitor.judging.judge_protocol import Judge, JudgeAwayError, StoppedError
 from monitor.judging.judgements import Rules, judged, unreadable
@@ -30,6 +32,8 @@ from monitor.judging.output_events import (
 )
 from monitor.judging.prompt import Prompt
 
+PAUSE_SECONDS = 5.0
+"""Time between two tries at a broker that is away."""
 CONCURRENCY = 4
 """Outputs that a worker judges at a time; an output beyond them waits in its topic."""
 Result = tuple[OutputHead | None, Judgement]
@@ -104,7 +108,7 @@ class Worker:
 
     @property
     def trouble(self) -> str:
-        """Return why no outputs are judged, in words; empty while nothing is known against it."""
+        """Return why no outputs are judged, in words; empty while outputs are judged."""
         return self.broker_fault or self.waits_for
 
     def run(self, wait: Callable[[], None]) -> None:
@@ -131,13 +135,28 @@ class Worker:
                     break
                 except JudgeAwayError as error:
                     self.waits_for = str(error)
-                    self.stream.rewind()
-                    wait()
+                    if self._done(self.stream.rewind):
+                        wait()
                     continue
                 self.waits_for = ""
-                self._write(results)
+                if not self._done(partial(self._write, results)):
+                    break
                 self.stream.commit()
                 self.counts.update(judgement.status for _, judgement in results)
+
+    def _done(self, action: Callable[[], None]) -> bool:
+        """Do something at the broker, again while it is away; return False when stopped before."""
+        while not self.stop.is_set():
+            try:
+                action()
+            except AccessError:
+                raise
+            except SourceError as error:
+                self.broker_fault = str(error)
+                self.stop.wait(PAUSE_SECONDS)
+            else:
+                return True
+        return False
 
     def _judge(self, value: bytes) -> Result:
         """Return the result of a message, from the last try of the batch if there was one."""

@@ -105,7 +105,7 @@ def printable(text: str) -> str:
 
 
 class Brief(enum.Enum):
-    """Extent to which a short form includes a section: not, failing rows, all, or before others."""
+    """Part of a section that a short form shows: nothing, failing rows, all, or all of it first."""
 
     NOTHING = enum.auto()
     FAILING = enum.auto()  # rows with something bad in them

@@ -39,7 +39,7 @@ def short(document: Document) -> str:
         text = _joined((*_unfolded(document, rows), *ending))
         if len(text.encode()) <= MAX_BYTES:
             return text
-    first = (section for section in document.sections if section.brief is Brief.FIRST)
+    first = [_limited(s, 10) for s in document.sections if s.brief is Brief.FIRST]
     return _joined((*_heading(document), *_sections(first), *_no_details(document)))
 
 
@@ -62,7 +62,7 @@ def _heading(document: Document) -> Iterator[str]:
 
 
 def _facts(document: Document) -> Iterator[str]:
-    return (f"- {_plain(name)}: {_plain(_cut(value))}" for name, value in document.facts)
+    return (f"- {_plain(name)}: {_plain(value)}" for name, value in document.facts)
 
 
 def _sentences(sentences: Iterable[str]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _cell(cell: TableCell) -> str:
-    return _SYMBOLS.get(cell.tone, "") + _plain(_cut(cell.text))
+    return _SYMBOLS.get(cell.tone, "") + _plain(cell.text)
 
 
 def _cut(text: str) -> str:
@@ -97,7 +97,14 @@ def _cut(text: str) -> str:
 
 
 def _limited(section: Section, rows: int) -> Section:
-    return replace(section, tables=tuple(table.first(rows, _FULL) for table in section.tables))
+    """Return the section with this many rows of each table, and with long cells cut."""
+    tables = (table.first(rows, _FULL) for table in section.tables)
+    return replace(section, tables=tuple(map(_with_short_cells, tables)))
+
+
+def _with_short_cells(table: Table) -> Table:
+    rows = ([replace(cell, text=_cut(cell.text)) for cell in row] for row in table.rows)
+    return replace(table, rows=tuple(tuple(row) for row in rows))
 
 
 def _unfolded(document: Document, rows: int) -> Iterator[str]:

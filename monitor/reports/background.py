@@ -174,6 +174,8 @@ def _hidden(report: WeeklyReport) -> Iterator[str]:
             for state in place.row.states.values()
         ]
         hidden = sum(state is State.SUPPRESSED for state in states)
+        if not hidden:
+            continue
         yield (
             f"{report.named(contract)}{hidden} of {len(states)} rates are hidden to protect"
             f" privacy. Fewer than {contract.k} decisions or labels are behind each, or it would"

@@ -17,7 +17,6 @@ from monitor.core.publish.words import (
     NONE,
     counted,
     gap_text,
-    percent,
     points,
     rate_text,
     some_text,
@@ -63,7 +62,7 @@ def _row(
     yield f"{report.named(judged.place.contract)}{judged.name}"
     yield metric_cell.metric.value
     yield rate_text(metric_cell.rate)
-    yield _reference_text(metric_cell, trend)
+    yield _reference_text(metric_cell)
     drawn = metric_cell.gap or metric_cell.state is State.SUPPRESSED
     chart = charts.gap_strip(metric_cell, scale) if drawn else None
     yield TableCell(gap_text(metric_cell.gap), chart=chart)
@@ -77,10 +76,10 @@ def _has_gap(trend: TrendLine) -> bool:
     return any(gap.value is not None for gap in trend.weeks)
 
 
-def _reference_text(metric_cell: Cell, trend: TrendLine) -> str:
+def _reference_text(metric_cell: Cell) -> str:
     if metric_cell.gap is None:
         return NONE
-    return f"{percent(trend.reference_rate)}, {_short(metric_cell.gap.reference)}"
+    return f"{rate_text(metric_cell.reference_rate)}, {_short(metric_cell.gap.reference)}"
 
 
 def _short(reference: str) -> str:

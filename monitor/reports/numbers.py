@@ -48,7 +48,7 @@ def rates(report: WeeklyReport) -> Section:
     sentence = (
         "Each rate has its 95 % interval, and the least number of decisions or labels behind it."
         " Kappa says how far two reviewers agree beyond chance: 1 is always."
-        " If labels err: as often as these reviewers disagree."
+        " A second range says what the rate may be if labels are wrong as often as this implies."
     )
     return Section(notes=(sentence,), tables=tables)
 

@@ -690,7 +690,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
-        "a part of the service has failed",
+        "a part of the service has failed", "port %d has failed",
         "did not stop in time and is abandoned; part", "evaluation goes on",
         "another evaluator has taken over, or the database has gone back in time",
         "the detectors begin anew: their stored state is of another version",

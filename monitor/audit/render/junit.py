@@ -73,7 +73,7 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
         yield f"{part.name}.flips", (*map(_flip_case, part.flips), *axes)
         yield (
             f"{part.name}.checks",
-            (_check_case(check, numbers, report.synthetic) for check in part.checks),
+            (_check_case(check, report.synthetic) for check in part.checks),
         )
         decides = not report.synthetic and part.name != HELD_OUT
         yield (
@@ -120,12 +120,12 @@ def _withheld_axis_case(counts: FlipCounts) -> _Case:
     return _Case(name, _SKIPPED, "", message)
 
 
-def _check_case(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
+def _check_case(check: Check, synthetic: bool) -> _Case:
     """Return a check as a test case: failed, skipped if nothing is decided, or passed."""
     name = f"{check.name} {_slice_text(check.slice)}"
     if check.against:
         name += f" against {_slice_text(check.against)}"
-    message = _check_message(check, numbers)
+    message = _check_message(check)
     undecided = check.point in (Point.NONE, Point.BETTER_OFF)
     kept = check.verdict in (Verdict.PASS, Verdict.BETTER_OFF, None)
     if check.point is Point.FAIL or not (kept or synthetic):
@@ -140,7 +140,7 @@ def _slice_text(text: str) -> str:
     return words.slice_name(text) if text in ("", COMPLEMENT) else text
 
 
-def _check_message(check: Check, numbers: Numbers) -> str:
+def _check_message(check: Check) -> str:
     """Return a check in words: limit, point, interval and verdict."""
     write = CheckFormat.for_check(check.name)
     unit = write.unit

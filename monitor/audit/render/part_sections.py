@@ -90,7 +90,7 @@ def _all_sections(part: Part, numbers: Numbers) -> Iterator[Section]:
     yield _support(part, numbers)
     yield _calibration(part.calibration, numbers)
     yield from (_rates(f"Intersections: {name}", lines, numbers) for name, lines in joint.items())
-    yield _what_if(part.what_if, numbers)
+    yield _what_if(part.what_if)
     yield _advice(part)
 
 
@@ -355,7 +355,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     return n, ready, enough
 
 
-def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
+def _what_if(lines: tuple[WhatIfLine, ...]) -> Section:
     shown = _nearest_thresholds(lines)
     notes = [
         "One threshold for all variants, applied to these replies: a look back, not a forecast."
@@ -367,7 +367,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
         )
     attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NONE)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
-    rows = (_threshold(near_line, numbers) for near_line in shown)
+    rows = (_threshold(near_line) for near_line in shown)
     return Section(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
@@ -380,18 +380,18 @@ def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
     return [lines[place] for place in sorted(nearest[:_THRESHOLDS])]
 
 
-def _threshold(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
+def _threshold(line: WhatIfLine) -> tuple[str, ...]:
     return (
         words.number(line.threshold) + (" (now)" if line.current else ""),
         f"{line.flips:,}",
-        _by_slice(line.tpr, numbers),
-        _by_slice(line.fpr, numbers),
+        _by_slice(line.tpr),
+        _by_slice(line.fpr),
         points(line.tpr_gap),
         points(line.fpr_gap),
     )
 
 
-def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
+def _by_slice(rates: Mapping[str, float | None]) -> str:
     return "\n".join(f"{words.slice_name(s)} {percent(rate)}" for s, rate in rates.items())
 
 

@@ -84,7 +84,10 @@ def _print(store_status: StoreStatus) -> None:
 def _head(store_status: StoreStatus) -> Iterator[str]:
     yield f"database {store_status.database}, schema {store_status.schema or 'empty'}"
     if store_status.schema == store_status.schema_needed:
-        yield f"decisions are complete up to {iso_text(store_status.watermark, 'seconds')}"
+        if store_status.watermark is None:
+            yield "decisions are complete in no hour yet"
+        else:
+            yield f"decisions are complete up to {iso_text(store_status.watermark, 'seconds')}"
         yield _who_evaluates(store_status.evaluator)
 
 

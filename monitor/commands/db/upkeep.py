@@ -18,7 +18,7 @@ from monitor.commands.options import (
     write_key,
 )
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
-from monitor.core.publish.words import iso_text
+from monitor.core.publish.words import counted, iso_text
 from monitor.errors import SlicewatchError
 from monitor.present.document import table
 from monitor.present.terminal import show_tables
@@ -139,8 +139,11 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
         for row in rows:
             click.echo(json.dumps(dict(zip(names, row, strict=True))))
         return
-    texts = (map(str, row) for row in rows)
-    show_tables(*table("|".join(names), texts, f"{len(rows)} dead letters, newest first"))
+    if not rows:
+        click.echo("there are no dead letters")
+        return
+    texts, count = (map(str, row) for row in rows), counted(len(rows), "dead letter")
+    show_tables(*table("|".join(names), texts, f"{count}, newest first"))
 
 
 @click.command("new-key")

@@ -29,6 +29,10 @@ from monitor.core.metric import Metric
 from monitor.core.publish.missing_labels import rate_if_wrong
 from monitor.core.publish.snapshot import ShownAgreement, ShownRate, SliceRow
 
+_SCALE = 1_000
+"""Rates are published in thousandths, their bounds rounded outwards."""
+_SLACK = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -134,12 +138,20 @@ def rates_if_wrong(
         return changed
     shares = {Metric.TPR: points[Metric.READY], Metric.FPR: 1 - points[Metric.READY]}
     for metric, opposite in ((Metric.TPR, Metric.FPR), (Metric.FPR, Metric.TPR)):
-        lower, upper = rates[metric].lower or 0.0, rates[metric].upper or 0.0
+        lower, upper = rates[metric].lower or 0.0, rates[metric].upper or 1.0
         error_rates = points[opposite], shares[metric], wrong
         moved = [rate_if_wrong(bound, *error_rates) for bound in (lower, upper)]
-        ends = round(min(moved[0], lower), 3), round(max(moved[1], upper), 3)
+        ends = _floor(min(moved[0], lower)), _ceil(max(moved[1], upper))
         changed[metric] = replace(rates[metric], if_wrong=ends)
     return changed
+
+
+def _floor(rate: float) -> float:
+    return math.floor(rate * _SCALE + _SLACK) / _SCALE
+
+
+def _ceil(rate: float) -> float:
+    return math.ceil(rate * _SCALE - _SLACK) / _SCALE
 
 
 def router_agreement(row: SliceRow) -> float | None:

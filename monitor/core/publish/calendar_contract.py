@@ -87,10 +87,8 @@ class ContractInTables:
             (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
             for metric in metrics
         )
-        pairs, unanswered = (
-            self.tables.newest(measure, kind.name)
-            for measure in (Measure.PAIRS, Measure.UNANSWERED)
-        )
+        pairs = self.tables.newest(Measure.PAIRS, kind.name)
+        unanswered = self.tables.last_closed(Measure.UNANSWERED, kind.name)
         return TableBasis(
             group,
             group_tables.slices,

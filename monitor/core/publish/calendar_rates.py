@@ -151,6 +151,15 @@ class UseCaseTables:
         spans_by_kind = ([span for span in spans if span.kind is kind] for kind in kinds)
         return next((max(spans_of_kind) for spans_of_kind in spans_by_kind if spans_of_kind), None)
 
+    def last_closed(self, measure: Measure, window: str) -> Span | None:
+        """Return the span with a table of a measure that ended last: a week or, for ``28d``, four.
+
+        Where both ended at once it is the longer one. None without any.
+        """
+        kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
+        spans = (span for span in self.tables.get(measure, {}) if span.kind in kinds)
+        return max(spans, key=lambda span: (span.end, span.kind), default=None)
+
     def show(self, slice_name: str) -> bool:
         """Return True if any table of decisions shows the row of a slice, even only its size.
 

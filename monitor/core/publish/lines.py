@@ -147,6 +147,13 @@ def incident_cell(table: ContractTable, incident: ShownIncident) -> Cell | None:
     return cell(place, metric) if place is not None and metric in place.row.states else None
 
 
+def _reference_rate(place: Place, metric: Metric, gap: ShownGap | None) -> ShownRate | None:
+    """Return the rate that a row is compared with; None for the total, or if it is not shown."""
+    if not isinstance(place.table, GroupTable):
+        return None
+    return reference_rate(place.table.rows, place.row, metric, gap)
+
+
 def cell(place: Place, metric: Metric) -> Cell:
     """Return the cell of one metric of a row."""
     contract, row = place.contract, place.row
@@ -160,7 +167,7 @@ def cell(place: Place, metric: Metric) -> Cell:
         state=row.states[metric],
         rate=rate,
         gap=gap,
-        reference_rate=reference_rate(getattr(place.table, "rows", ()), row, metric, gap),
+        reference_rate=_reference_rate(place, metric, gap),
         mirror_of=_mirror_of(place, metric),
         max_gap=limits.get(LimitKind.MAX_GAP),
         min_ratio=limits.get(LimitKind.MIN_RATIO),

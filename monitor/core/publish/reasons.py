@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from monitor.core.counts.completeness import SHOWN_MATURE
 from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -58,12 +59,21 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
     state, most = place.row.states[metric], place.contract.max_blocked
     if state not in _ENDS:
         return "", ""
-    if state is State.INSUFFICIENT_SUPPORT and too_much_blocked(place.row, most):
-        return f"More than {percent(most)} is blocked, or may be.", "Find out why it is blocked."
+    supported = state is State.INSUFFICIENT_SUPPORT and _has_support(place, metric)
+    if supported and too_much_blocked(place.row, most):
+        blocked = place.row.rates.get(Metric.BLOCKED)
+        known = blocked is not None and blocked.value is not None
+        until = "Find out why it is blocked." if known else "More requests would tell."
+        return f"More than {percent(most)} is blocked, or may be.", until
     why = (
         "Nothing is published yet" if place.period(metric) is None else state.row.words.capitalize()
     )
     return f"{why}.", _ENDS[state](place, metric)
+
+
+def _has_support(place: Place, metric: Metric) -> bool:
+    rate = place.row.rates.get(metric)
+    return rate is not None and rate.support >= place.contract.min_supports.get(metric, 0)
 
 
 def _hidden(place: Place, metric: Metric) -> str:
@@ -86,10 +96,11 @@ def _insufficient(place: Place, metric: Metric) -> str:
 
 def _maturing(place: Place, metric: Metric) -> str:
     completeness = place.row.completeness
+    if completeness is not None and completeness < SHOWN_MATURE:
+        return f"{percent(completeness)} have come; {percent(float(SHOWN_MATURE))} are needed."
     if ranges := " and ".join(_worst_case(place, metric)):
         return f"Whatever the missing ones say, {ranges}."
-    arrived = "" if completeness is None else f"{100 * completeness:.0f} % have come; "
-    return f"{arrived}95 % are needed."
+    return "Labels of the slice or of its reference are missing."
 
 
 def _worst_case(place: Place, metric: Metric) -> Iterator[str]:

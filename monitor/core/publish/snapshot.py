@@ -65,7 +65,7 @@ class ShownRate:
         at_most: shown instead of the value where too few were selected.
         least: lower bound whatever the missing labels say; None where few are missing.
         most: upper bound whatever they say.
-        if_wrong: both bounds, of TPR and FPR, if labels are wrong as often as reviewers disagree.
+        if_wrong: both bounds, of TPR and FPR, if labels err as often as disagreement implies.
     """
 
     value: float | None

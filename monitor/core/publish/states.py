@@ -32,8 +32,9 @@ the same state. Numbers left open by rounding and codes are inconclusive.
 
 ``breach`` replaces the last five while a crossing of the sequential test is unresolved: the bounds
 of this window end no breach. It replaces no other state, because lost support or missing labels are
-no recovery and must be seen. A crossing belongs to the side that is worse off: the slice, or its
-named reference. A slice that others are behind is ``better_off`` meanwhile.
+no recovery and must be seen; but ``maturing`` where 0.90 of the slice's own labels have come. A
+crossing belongs to the side that is worse off: the slice, or its named reference. A slice that
+others are behind is ``better_off`` meanwhile.
 
 Findings of the sequential tests and the advisory detectors are added to the rows that may show
 them.
@@ -228,7 +229,7 @@ def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
         m: with_others_behind(states[m]) for m, finding in evidence.items() if finding.others_behind
     }
     if row.completeness is not None and row.completeness >= SHOWN_MATURE:
-        # It would be within the contract but for a few missing labels: these end no breach.
+        # Few of its own labels are missing: these, or those of its reference, end no breach.
         states |= {m: State.INCONCLUSIVE for m in since if states[m] is State.MATURING}
     states |= {metric: with_crossing(states[metric]) for metric in since}
     breached = [metric for metric in since if states[metric] is State.BREACH]
@@ -256,7 +257,9 @@ def with_missing_labels(table: ContractTable) -> ContractTable:
     def changed(group_by: str, row: SliceRow) -> SliceRow:
         if (group_by, row.slice) not in missing:
             return row
-        return replace(row, states={m: _maturing(m, s) for m, s in row.states.items()})
+        states = {m: _maturing(m, s) for m, s in row.states.items()}
+        gaps = {m: _undecided(gap) if m.labelled else gap for m, gap in row.gaps.items()}
+        return replace(row, states=states, gaps=gaps)
 
     return _with_rows(table, changed) if missing else table
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
-from monitor.core.metric import Metric
+from monitor.core.metric import Among, Metric
 from monitor.core.tables.bands import Bools
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import LabelledCounts
@@ -66,7 +66,7 @@ def completeness(counts: LabelledCounts, audit_rates: Floats, z: float = Z95) ->
     It is that of the row's worst stratum; 1 where a table does not show the row.
 
     Args:
-        counts: bands of decisions and labels of one span.
+        counts: bands of decisions and labels of the spans, added up.
         audit_rates: share of the decisions of each stratum that a label is asked for, 0 to 1,
             shape (strata,).
         z: normal quantile of the draw of audits.
@@ -109,8 +109,8 @@ def with_worst_answers(
     """
     served = counts.served[:, None]
     says_ready = np.full_like(served, raises)
-    if metric in (Metric.TPR, Metric.FPR):
-        says_ready = served == (raises == (metric is Metric.TPR))
+    if not metric.of_ready:
+        says_ready = served == (raises == (metric.row.among is Among.READY))
     ready, not_ready = np.where(says_ready, missing, 0), np.where(says_ready, 0, missing)
     return replace(
         counts, ready=counts.ready.plus(ready), not_ready=counts.not_ready.plus(not_ready)

@@ -1,7 +1,8 @@
 """Drafts of a span's label tables: which rows may show labelled rates, and what an edition repeats.
 
 Labels are counted by part (routes, or strata of them), ready and not ready, each in a table of its
-own. Labels are unweighted; rates weigh their bands. Decisions without a label are counted nowhere.
+own. Labels are unweighted; rates weigh their bands. Requested labels that have not come have a
+table of their own, from weeks on.
 
 A row shows its labels where one of its label counts is k or more, else nothing. It shows the others
 as the band 0 to k - 1, so a route of few labels enters rates as "from none to all": no rate rests
@@ -84,7 +85,9 @@ def unanswered_table(
     draft = replace(draft, least=least)
     if changed is not None:
         draft = _final_draft(draft, past, changed[rows] < k)
-    bound = (t for t in past if t.span == draft.frame.span or t.measure is draft.measure)
+    made = {table.key for table in labels}
+    earlier = (table for table in past if table.key not in made)
+    bound = (t for t in earlier if t.span == draft.frame.span or t.measure is draft.measure)
     return publish([draft], [*bound, *labels], k)
 
 

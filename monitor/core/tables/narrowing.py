@@ -161,7 +161,7 @@ def narrowed(
 
 
 def narrow(low: Int64s, high: Int64s, sums: Sums, belief: Steps, turn: Int64s) -> Int64s:
-    """Narrow low and high in place until nothing changes; return the sums refuted, if any at once.
+    """Narrow low and high in place until nothing changes, or sums are refuted; return these.
 
     Each round looks at all sums of its turn before it changes anything. The next turn is of the
     sums with a cell that changed: others would change nothing.

@@ -117,7 +117,9 @@ class _StagedGroup:
         reference = TOTAL.slice_name if self.reference == COMPLEMENT else self.reference
         divergences = zip(self.slices, diverging_stages(slices, references), strict=True)
         return {
-            text: ShownStage(divergence.stage, divergence.share)
+            text: ShownStage(Stage.NONE, None)
+            if divergence.stage is Stage.EVIDENCE and not self._gates_differ(text)
+            else ShownStage(divergence.stage, divergence.share)
             for text, divergence in divergences
             if (
                 self._adds_up(text) and self._adds_up(reference)
@@ -125,6 +127,21 @@ class _StagedGroup:
                 else divergence.stage is not Stage.UNKNOWN
             )
         }
+
+    def _gates_differ(self, slice_name: str) -> bool:
+        """Return True if bands prove that the gate stops other shares of slice and reference.
+
+        The middles of bands do not: of a small row a band from 0 to 10 is a large share.
+        """
+        complement = Row(slice_name, complement=True)
+        rows = Row(slice_name), complement if self.reference == COMPLEMENT else Row(self.reference)
+        counted = Counted.total(
+            [self._counted(Measure.DECISIONS, rows, span) for span in self.spans]
+        )
+        stopped = np.array([part.audit_rate is None for part in self.tables.parts])
+        least = divide(counted.low[stopped].sum(axis=0), counted.high.sum(axis=0))
+        most = divide(counted.high[stopped].sum(axis=0), counted.low.sum(axis=0))
+        return bool(least.max() > most.min())
 
     def _adds_up(self, slice_name: str) -> bool:
         """Return True if the score bands of a slice add up to its decisions: none is withheld."""
@@ -169,17 +186,11 @@ class _StagedGroup:
         return _Cells(np.pad(middle, unscored), np.pad(variance, unscored))
 
     def _counted(self, measure: Measure, rows: tuple[Row, ...], span: Span) -> Counted:
-        """Return the counts of rows in one span; a row that hides its labels counts as 0.
-
-        So does a count of blocked decisions that may be 0: of a small row the middle of its band
-        would be a large share, and the gate would be named although it stops nobody.
-        """
+        """Return the counts of rows in one span; a row that hides its labels counts as 0."""
         bands = self.tables.bands_in(span, measure, rows)
         counted = Counted.from_bands(bands)
         if measure is Measure.DECISIONS:
-            stopped = [[part.audit_rate is None] for part in self.tables.parts]
-            seen = ~np.array(stopped) | (counted.low > 0)
-            return replace(counted, high=counted.high * seen, variance=counted.variance * seen)
+            return counted
         hidden = bands.detail == Detail.HIDDEN
         low, high, variance = (
             np.where(hidden, 0, column) for column in (counted.low, counted.high, counted.variance)

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from consumers.events import Decision
+from monitor.errors import SourceError
+from monitor.judging import worker as judging_worker
 from monitor.judging.decisions import decision
 from monitor.judging.judge_protocol import BudgetSpentError, JudgeAwayError, StoppedError
 from monitor.judging.judgements import Rules
@@ -117,6 +119,38 @@ def test_a_spent_budget_waits_and_reads_again() -> None:
     assert waits == ["waited"]
     assert stream.done == ["write", "commit", "rewind", "write", "commit"]
     assert [one["output_id"] for one in stream.judgements] == [0, 1, 2, 3]
+
+
+class Away(Memory):
+    """Topics of a broker that is away for some writes, or for good."""
+
+    lost = 2
+
+    def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
+        self.done.append("lost" if self.lost else "tried")
+        if self.lost:
+            self.lost -= 1
+            raise SourceError("no broker answers")
+        super().write(judgements)
+
+
+def test_results_wait_for_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging_worker, "PAUSE_SECONDS", 0)
+    stop = threading.Event()
+    stream, judge = Away([message(i) for i in range(2)], stop), Asked()
+    Worker(stream, judge, PROMPT, PLAN, stop, lambda: "now").run(stop.set)
+    assert stream.done == ["lost", "lost", "tried", "write", "commit"]
+    assert judge.questions == 2, "nothing is judged again"
+
+
+def test_a_worker_stops_while_its_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging_worker, "PAUSE_SECONDS", 30)
+    stop = threading.Event()
+    stream = Away([message(0)], stop)
+    worker = Worker(stream, Asked(), PROMPT, PLAN, stop, lambda: "now")
+    threading.Timer(0.2, stop.set).start()
+    worker.run(stop.set)
+    assert (stream.done, worker.trouble) == (["lost"], "no broker answers")
 
 
 def test_a_stop_commits_nothing_of_its_batch() -> None:

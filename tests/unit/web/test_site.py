@@ -177,7 +177,10 @@ def _in_state(state: State, **more: Any) -> Snapshot:
     [
         (State.SUPPRESSED, "Hidden to protect privacy."),
         (State.INSUFFICIENT_SUPPORT, "Not enough data yet. You need 50 labelled ready replies per"),
-        (State.MATURING, "Labels are still to come. 98 % have come; 95 % are needed."),
+        (
+            State.MATURING,
+            "Labels are still to come. Labels of the slice or of its reference are missing.",
+        ),
         (State.INCONCLUSIVE, "Not enough data yet to tell."),
         (State.STALE, "Was within the limit; the data are too old now. They end 2024-10-04 09:00"),
         (State.WITHIN_CONTRACT, ""),
@@ -205,7 +208,7 @@ def test_a_rate_says_what_disagreeing_reviewers_may_do_to_it(
     publish(engine, _in_state(State.INCONCLUSIVE, rates=rates, agreement=agreement), T0)
     cell = site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]
     assert cell["rate"]["if_wrong"] == [0.412, 0.907]
-    said = "if 8 % of labels are wrong, as reviewers disagree: 41.2 % to 90.7 %"
+    said = "if 8 % of labels are wrong, as their disagreement implies: 41.2 % to 90.7 %"
     assert said in _text(site.get(f"/slice{SLICE}")[1])
 
 

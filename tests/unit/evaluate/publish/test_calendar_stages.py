@@ -113,6 +113,17 @@ def test_a_gate_that_stops_too_few_to_be_shown_is_not_named(stopped: float) -> N
     assert named is not Stage.EVIDENCE
 
 
+@pytest.mark.parametrize("reference", [COMPLEMENT, "channel=email"])
+def test_gates_that_stop_alike_are_not_named_for_the_bands_of_their_counts(reference: str) -> None:
+    """Each stops 9 or 12 of about 200: one count is shown, and the other is a bound."""
+    chat, email = (
+        requests("chat", stopped=0.04, size=220),
+        requests("email", stopped=0.06, size=210),
+    )
+    for stages in shown_stages([*chat, *email], reference).values():
+        assert all(shown.stage is not Stage.EVIDENCE for shown in stages.values())
+
+
 def test_without_a_gap_that_is_a_number_there_is_no_stage() -> None:
     """One slice is never served, so its rates are bounds; the reference has no gap at all."""
     never = requests("chat", served=(0, 0, 0))
