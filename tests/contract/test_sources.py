@@ -59,7 +59,8 @@ class MemoryWorld:
         return name
 
     def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None:
-        self.broker.produce(topic, values, partition)
+        with self.turn:  # a reader in another thread could pass over what comes meanwhile
+            self.broker.produce(topic, values, partition)
 
     def source(self, *topics: str) -> RecordSource:
         return MemorySource(self.broker, topics, max_records=50)
