@@ -143,7 +143,8 @@ def test_a_slice_whose_outputs_cannot_be_judged_is_not_measured(
     assert result.stderr.splitlines() == [
         "all outputs: 0 of 38 flagged, 2 of 40 without a verdict",
         "language=en: 0 of 38 flagged",
-        "language=es: 0 of 0 flagged, 2 of 2 without a verdict: NOT MEASURED, over 5 % have no verdict",
+        "language=es: 0 of 0 flagged, 2 of 2 without a verdict: NOT MEASURED, over 5 % have no"
+        " verdict",
     ]
     assert result.returncode == 1, "never green"
 
