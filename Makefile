@@ -36,7 +36,7 @@ MEASURED = BRANCH_COVERAGE=$(COVERAGE) BRANCH_COVERAGE_KEEP=build/coverage.json
 
 # In a new environment the tests are collected once beside the lint, which uses one core: that keeps
 # them compiled, or each worker would compile them all when it starts (half a minute each).
-test: $(VENV)/.installed-test  ## lint, types, layers and the fast tests, about 10 minutes on two cores [WORKERS=4 COVERAGE=0 ARGS=...]
+test: $(VENV)/.installed-test  ## lint, types, layers and the fast tests, about 8 minutes on two cores [WORKERS=4 COVERAGE=0 ARGS=...]
 	@{ [ -e $(VENV)/.compiled ] || $(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1; } & compiling=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$compiling; exit 1; }; wait $$compiling && touch $(VENV)/.compiled || true
 	@echo "== tests: all but those marked full, property tests with a third of their examples"
