@@ -145,18 +145,21 @@ class Worker:
                 self.counts.update(judgement.status for _, judgement in results)
 
     def _done(self, action: Callable[[], None]) -> bool:
-        """Do something at the broker, again while it is away; return False when stopped before."""
-        while not self.stop.is_set():
+        """Do something at the broker, again while it is away; return False when stopped before.
+
+        It is tried once even after a stop: what is judged is paid for, and is written.
+        """
+        while True:
             try:
                 action()
             except AccessError:
                 raise
             except SourceError as error:
                 self.broker_fault = str(error)
-                self.stop.wait(PAUSE_SECONDS)
+                if self.stop.wait(PAUSE_SECONDS):
+                    return False
             else:
                 return True
-        return False
 
     def _judge(self, value: bytes) -> Result:
         """Return the result of a message, from the last try of the batch if there was one."""

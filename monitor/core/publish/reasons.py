@@ -62,8 +62,8 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
     supported = state is State.INSUFFICIENT_SUPPORT and _has_support(place, metric)
     if supported and too_much_blocked(place.row, most):
         blocked = place.row.rates.get(Metric.BLOCKED)
-        known = blocked is not None and blocked.value is not None
-        until = "Find out why it is blocked." if known else "More requests would tell."
+        is_number = blocked is not None and blocked.value is not None
+        until = "Find out why it is blocked." if is_number else "More requests would tell."
         return f"More than {percent(most)} is blocked, or may be.", until
     why = (
         "Nothing is published yet" if place.period(metric) is None else state.row.words.capitalize()

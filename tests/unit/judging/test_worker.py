@@ -143,6 +143,19 @@ def test_results_wait_for_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch)
     assert judge.questions == 2, "nothing is judged again"
 
 
+def test_a_stop_while_outputs_are_judged_loses_no_judgement() -> None:
+    stop = threading.Event()
+
+    class Stopping(Asked):
+        def ask(self, instructions: str, question: str) -> str:
+            stop.set()
+            return super().ask(instructions, question)
+
+    stream = Memory([message(i) for i in range(2)], stop)
+    Worker(stream, Stopping(), PROMPT, PLAN, stop, lambda: "now").run(stop.set)
+    assert stream.done == ["write", "commit"]
+
+
 def test_a_worker_stops_while_its_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging_worker, "PAUSE_SECONDS", 30)
     stop = threading.Event()
