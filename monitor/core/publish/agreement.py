@@ -26,12 +26,9 @@ import numpy as np
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.metric import Metric
+from monitor.core.publish.calendar_rows import rounded_down, rounded_up
 from monitor.core.publish.missing_labels import rate_if_wrong
 from monitor.core.publish.snapshot import ShownAgreement, ShownRate, SliceRow
-
-_SCALE = 1_000
-"""Rates are published in thousandths, their bounds rounded outwards."""
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +138,9 @@ def rates_if_wrong(
         lower, upper = rates[metric].lower or 0.0, rates[metric].upper or 1.0
         error_rates = points[opposite], shares[metric], wrong
         moved = [rate_if_wrong(bound, *error_rates) for bound in (lower, upper)]
-        ends = _floor(min(moved[0], lower)), _ceil(max(moved[1], upper))
-        changed[metric] = replace(rates[metric], if_wrong=ends)
+        ends = rounded_down(np.minimum(moved[0], lower)), rounded_up(np.maximum(moved[1], upper))
+        changed[metric] = replace(rates[metric], if_wrong=(float(ends[0]), float(ends[1])))
     return changed
-
-
-def _floor(rate: float) -> float:
-    return math.floor(rate * _SCALE + _SLACK) / _SCALE
-
-
-def _ceil(rate: float) -> float:
-    return math.ceil(rate * _SCALE - _SLACK) / _SCALE
 
 
 def router_agreement(row: SliceRow) -> float | None:

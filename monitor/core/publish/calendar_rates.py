@@ -36,6 +36,11 @@ from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
 
 
+def _weeks(window: str) -> tuple[SpanKind, ...]:
+    """Return the kinds of spans of weeks that a window is made of, the longest first."""
+    return (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
+
+
 def _labels_of(metric: Metric) -> tuple[Measure, ...]:
     """Return the label tables that must show their counts if a rate is to be shown."""
     if not metric.labelled:
@@ -147,8 +152,7 @@ class UseCaseTables:
     def newest(self, measure: Measure, window: str) -> Span | None:
         """Return the newest week with a table of a measure, or four weeks for ``28d``; or None."""
         spans = self.tables.get(measure, {})
-        kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
-        spans_by_kind = ([span for span in spans if span.kind is kind] for kind in kinds)
+        spans_by_kind = ([span for span in spans if span.kind is kind] for kind in _weeks(window))
         return next((max(spans_of_kind) for spans_of_kind in spans_by_kind if spans_of_kind), None)
 
     def last_closed(self, measure: Measure, window: str) -> Span | None:
@@ -156,8 +160,7 @@ class UseCaseTables:
 
         Where both ended at once it is the longer one. None without any.
         """
-        kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
-        spans = (span for span in self.tables.get(measure, {}) if span.kind in kinds)
+        spans = (span for span in self.tables.get(measure, {}) if span.kind in _weeks(window))
         return max(spans, key=lambda span: (span.end, span.kind), default=None)
 
     def show(self, slice_name: str) -> bool:

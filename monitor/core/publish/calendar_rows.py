@@ -360,7 +360,7 @@ class GroupInTables:
         columns, _ = ComparedRates(metric, rate, rate).columns()
         if self.contract.k > 1:
             columns = replace(
-                columns, lower=_rounded_down(columns.lower), upper=_rounded_up(columns.upper)
+                columns, lower=rounded_down(columns.lower), upper=rounded_up(columns.upper)
             )
         for level, limited in self._each_limit(lambda limits: limits.level(metric)):
             judged = level_verdicts(columns, level, enough)
@@ -413,8 +413,8 @@ def _rounded_columns(
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
     """Return points and bounds in thousandths, bounds outward, or exact numbers; None for NaN."""
     if not exact:
-        values, lowers = np.rint(values * _DECIMALS) / _DECIMALS, _rounded_down(lowers)
-        uppers = _rounded_up(uppers)
+        values, lowers = np.rint(values * _DECIMALS) / _DECIMALS, rounded_down(lowers)
+        uppers = rounded_up(uppers)
     return _listed(values), _listed(lowers), _listed(uppers)
 
 
@@ -427,18 +427,18 @@ def _rounded_outward(gaps: GapColumns) -> GapColumns:
     """Return the gaps with bounds rounded outward to thousandths, as they are shown."""
     return replace(
         gaps,
-        lower=_rounded_down(gaps.lower),
-        upper=_rounded_up(gaps.upper),
-        ratio_lower=_rounded_down(gaps.ratio_lower),
-        ratio_upper=_rounded_up(gaps.ratio_upper),
+        lower=rounded_down(gaps.lower),
+        upper=rounded_up(gaps.upper),
+        ratio_lower=rounded_down(gaps.ratio_lower),
+        ratio_upper=rounded_up(gaps.ratio_upper),
     )
 
 
-def _rounded_down(bounds: Floats) -> Floats:
+def rounded_down(bounds: Floats) -> Floats:
     """Return lower bounds rounded down to thousandths."""
     return np.floor(bounds * _DECIMALS + _NEARLY) / _DECIMALS
 
 
-def _rounded_up(bounds: Floats) -> Floats:
+def rounded_up(bounds: Floats) -> Floats:
     """Return upper bounds rounded up to thousandths."""
     return np.ceil(bounds * _DECIMALS - _NEARLY) / _DECIMALS
