@@ -82,8 +82,10 @@ def _reports(
 ) -> list[IncidentReport]:
     pages = _ShownIncidents(RecordStore(engine))
     return [
-        report(each, acts.get(each.id, ()), pages.shown(each), now, pages.cell(each))
-        for each in incidents
+        report(
+            incident, acts.get(incident.id, ()), pages.shown(incident), now, pages.cell(incident)
+        )
+        for incident in incidents
     ]
 
 
@@ -93,8 +95,9 @@ class _ShownIncidents:
     def __init__(self, records: RecordStore) -> None:
         self._records = records
         newest = records.newest_snapshot()
-        self._tables = decode(newest[1]).contracts if newest else ()
-        self._newest = _shown(self._tables)
+        contracts = decode(newest[1]).contracts if newest else ()
+        self._tables = {table.contract: table for table in contracts}
+        self._newest = _shown(contracts)
         self._older: dict[int, Shown] = {}
 
     def shown(self, incident: Incident) -> ShownIncident | None:
@@ -112,8 +115,7 @@ class _ShownIncidents:
     def cell(self, incident: Incident) -> Cell | None:
         """Return the metric of an incident's slice as published now; None where it is hidden."""
         shown = self._newest.get(incident.id)
-        tables = {table.contract: table for table in self._tables}
-        return incident_cell(tables[incident.contract], shown) if shown else None
+        return incident_cell(self._tables[incident.contract], shown) if shown else None
 
 
 def _shown(tables: Iterable[ContractTable]) -> Shown:
