@@ -78,7 +78,8 @@ def _nested_content(
 ) -> dict[str, object]:
     """Return the content of a nested part by name, without nulls and with numbers as floats."""
     if isinstance(part, msgspec.Raw):
-        content: Mapping[str, object] = decode_tolerantly(_OBJECT.decode, part) or {}
+        decoded = decode_tolerantly(_OBJECT.decode, part)
+        content: Mapping[str, object] = decoded or {}
     elif isinstance(part, msgspec.Struct):
         content = msgspec.structs.asdict(part)
     else:
