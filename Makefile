@@ -101,7 +101,7 @@ mutants: $(VENV)/.installed-test  ## break 200 lines, one at a time, to see the 
 
 # Results are kept with commit and day, and the tables of the docs are rendered from them.
 bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]
-	@for part in $(or $(FOR),run memory refresh scale disk tables); do \
+	@for part in $(or $(FOR),run memory refresh growth beside scale disk tables); do \
 	  echo "== $$part"; $(BIN)/python "tests/bench/bench_$$part.py" $(ARGS) || exit 1; done
 	@$(BIN)/python tests/bench/performance_page.py
 

@@ -122,6 +122,21 @@ def rendering_table() -> str:
     return table("slices | contracts | series | us of CPU each | aim", rows)
 
 
+def growth_table() -> str:
+    """Costs by what grows."""
+    return f"{_as_kept('growth')}\n\n{provenance('growth')}"
+
+
+def beside_table() -> str:
+    """One more hour of slicewatch, and a week computed again by others."""
+    return f"{_as_kept('beside')}\n\n{provenance('beside')}"
+
+
+def _as_kept(name: str) -> str:
+    rows = kept(name)["rows"]
+    return table(" | ".join(rows[0]), [tuple(row.values()) for row in rows])
+
+
 def memory_table() -> str:
     """Days that are read as fast as they can be."""
     columns = (
@@ -203,6 +218,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "small": ("small", lambda: run_table("small")),
     "cycles": ("refresh", cycles_table),
     "rendering": ("refresh", rendering_table),
+    "growth": ("growth", growth_table),
+    "beside": ("beside", beside_table),
     "memory": ("memory", memory_table),
     "scale": ("scale", scale_table),
     "million": ("scale", million_table),
