@@ -287,8 +287,8 @@ class GroupTable:
 class WindowTable:
     """Table of a contract's window: a row of all decisions, and a table per group-by.
 
-    Every group-by has periods of its own: it advances when all its slices have enough that is
-    new, and shows what it showed last until then.
+    The calendar spans are chosen for each group-by, by the sizes of its rows, so two group-bys may
+    cover different periods. All rows of a group-by cover the same one.
 
     Attributes:
         window: name of the window.
