@@ -74,10 +74,9 @@ class Ownership:
             log.info("shard dropped", extra={"shard": str(shard)})
 
     def claim(self, now: float) -> list[ShardState] | None:
-        """Claim assigned shards if the coordinator confirms; return readable ones' states, or None.
+        """Claim assigned shards if the coordinator confirms; return the states of those now read.
 
-        Returns the shards that are read from now on; None when the store was not asked. Raises
-        StoreError.
+        Returns None when the store was not asked. Raises StoreError.
         """
         shards = sorted(self.unclaimed)
         if not shards or now < self._not_before or not self._source.is_member(shards):

@@ -80,10 +80,10 @@ class Panel(Declared, frozen=True, kw_only=True):
     """Panel of a dashboard.
 
     Attributes:
-        key: name, unique in its dashboard; alerts name it after the dashboard's name and a point.
+        key: name, unique in its dashboard; alerts write ``dashboard.key``.
         also: further names by which alerts ask for it.
         id: number, unique in its dashboard; it never changes, because links name it.
-        about: description of the shown values, their end in time, and an empty panel.
+        about: what is shown, until when, and what an empty panel means.
         size: width, of 24 columns, and height.
         unit: unit of its numbers, as Grafana names it.
         looks: names of shared looks, by the name of the lines or a pattern between slashes.
@@ -295,7 +295,7 @@ def _filled(name: str, content: Any, texts: Mapping[str, str]) -> Any:
 
 
 def _faults(dashboard: Dashboard) -> Iterator[str]:
-    """Yield the mistakes that types cannot see: repeated names, and names of nothing."""
+    """Yield the mistakes that types cannot see: repeated and unknown names."""
     for kind in ("key", "id", "title"):
         values = [getattr(panel, kind) for panel in dashboard.panels]
         for value in sorted({value for value in values if values.count(value) > 1}):

@@ -359,7 +359,7 @@ class ServiceMetrics:
             self._show_unlisted()
 
     def _show_unlisted(self) -> None:
-        """Show, rounded down, how many unlisted values each attribute has."""
+        """Show, rounded down, each attribute's unlisted values: all and distinct."""
         for attribute, number in self._unknown.items():
             shown = number // SHOWN_STEP * SHOWN_STEP
             self._set("attribute_values_unknown_total", shown, attribute)

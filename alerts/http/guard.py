@@ -90,7 +90,7 @@ class Guard:
         return Admission(HTTPStatus.OK, " + ".join(names), responds, sends)
 
     def _token_name(self, authorization: str) -> str | None:
-        """Return the name of the token in an Authorization header; None if it is no valid token.
+        """Return the name of the token in an Authorization header; None if it holds no valid one.
 
         The time is the same for every token and for none, so that it reveals neither length nor
         matching prefix.

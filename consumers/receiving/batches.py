@@ -54,12 +54,12 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
         kind: media type of the body.
 
     Raises:
-        BatchError: too many events, or no JSON array where one begins.
+        BatchError: too many events, or a broken JSON array.
     """
     if kind == JSON_LINES:
         lines = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     elif body.lstrip()[:1] == b"[":
-        # A small body may have a million of them.
+        # A small body may have a million events.
         lines = [(i, bytes(e)) for i, e in enumerate(islice(_elements(body), MAX_EVENTS + 1), 1)]
     else:
         lines = [(1, body)]

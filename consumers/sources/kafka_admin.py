@@ -154,8 +154,7 @@ class KafkaTopics:
         """Return how long a topic keeps messages, in microseconds or infinite; None if unknown.
 
         A user without the operation DescribeConfigs gets no answer. Unchanged defaults count too,
-        so
-        this asks for the whole configuration.
+        so this asks for the whole configuration.
         """
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         try:

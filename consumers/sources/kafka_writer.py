@@ -105,7 +105,7 @@ class _TopicClient:
             self._connecting.release()
 
     def give_up(self, client: KafkaProducer) -> None:
-        """Close a failed client, unless it is replaced already; the next record gets a new one."""
+        """Close a failed client; unless it is replaced already, the next record gets a new one."""
         with self._connecting:
             if self._client is client:
                 self._client = None

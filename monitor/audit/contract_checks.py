@@ -69,7 +69,7 @@ def contract_checks(
 
 
 def _without_repeats(checks: Sequence[Check]) -> list[Check]:
-    """Return one group-by's checks, adjusted so that each harm fails exactly once."""
+    """Return one group-by's checks, without failures of better-off slices that others report."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)

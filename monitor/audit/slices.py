@@ -173,7 +173,7 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
     """Return the slices of the total, then of every group-by of the contract.
 
     k counts people, and a pair is one request however many variants it has. A pair that may be in
-    a cell several times therefore multiplies k by so many.
+    a cell several times therefore multiplies k by that number.
     """
     counts = count(rows, coding)
     total = replace(contract, group_bys=())
@@ -298,9 +298,9 @@ def calibration_lines(
 ) -> tuple[CalibrationLine, ...]:
     """Return P(ready) by slice and score band, for group-bys with one attribute.
 
-    Intersections have too few items. Of a synthetic set every band with items has a line, even
-    with too few; a band without items is absent. Of real people all bands have one, and bands with
-    few items look like those without any.
+    Intersections have too few items. For a synthetic set every band with items has a line, even
+    with too few; a band without items is absent. For real people all bands have one, and bands
+    with few items look like empty ones.
     """
     single = [table for table in groups if len(table.group.attributes) == 1]
     lines_by_band = _exact_calibration if synthetic else _banded_calibration

@@ -25,7 +25,7 @@ from monitor.settings.kinds import listed_value
 
 SAMPLED_LINES = 100_000
 MOST_LINES, OTHER_LINES = 15, 7
-"""Most lines of the file, and those that are neither attributes nor a mapping."""
+"""Maximum lines of the file, and its lines besides attributes and mapping."""
 KEY_FILE = "slicewatch.key"
 _PAGE_ON = {"tpr": "max_tpr_gap", "fpr": "max_fpr_gap", "selection": "min_selection_ratio"}
 _PLAIN = "/attributes/"
@@ -57,9 +57,9 @@ def command(path: Path, sample: str | None) -> None:
     is made beside it. No file is overwritten.
 
     From a sample (JSON lines, an array or CSV) it takes every attribute with at most 50 different
-    values; the settings are those of an embedded run, which needs no Kafka. Rows that are no events
-    are mapped: ids, times and scores in percent where they are plain; for the rest it asks, as for
-    what the codes of a decision mean.
+    values; the settings are those of an embedded run, which needs no Kafka. Rows that are not
+    events are mapped: ids, times and percent scores where they are plain. It asks for the rest,
+    such as what the codes of a decision mean.
 
     Example: slicewatch init --from events.jsonl
     """

@@ -6,7 +6,7 @@ A monitor that counts nothing looks as calm as one that finds nothing. The readi
 :mod:`monitor.core.expected_arrivals` judges whether decisions are missing.
 
 Labels come when reviewers work. Nights and weekends bring none, and a day's labels may come in a
-single hour. So a silence of labels is measured by the same hours of earlier weeks, and a service
+single hour. So a silence of labels is measured against the same hours of earlier weeks: a service
 has no usual pace in its first week.
 """
 
@@ -22,7 +22,7 @@ from monitor.core.expected_arrivals import HARDLY_ANY, MissingDecisions, begun
 from monitor.core.time import MINUTE, SECOND, to_datetime
 
 WORKER_SILENT = 60 * SECOND
-"""Silence of a worker, which reports every ten seconds; a new one claims its shards meanwhile."""
+"""Allowed silence of a worker, which reports every ten seconds; meanwhile another may take over."""
 UNSTORED = 60 * SECOND
 """Time that a restarting database may take."""
 BEHIND = 15 * MINUTE
@@ -261,7 +261,7 @@ def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
 
 
 def _last_labelled_hour(label_counts: Mapping[int, int]) -> int | None:
-    """Return the newest hour that starts a day with more than hardly any labels; None if none."""
+    """Return the newest hour that starts a day with enough labels to count; None if none."""
     hardly_any = HARDLY_ANY * sum(label_counts.values()) / (KEPT_WEEKS * WEEK_DAYS)
     for hour in sorted(label_counts, reverse=True):
         if sum(label_counts.get(hour + ahead, 0) for ahead in range(DAY_HOURS)) > hardly_any:

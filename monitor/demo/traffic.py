@@ -43,7 +43,7 @@ DECISION_PARTITIONS, LABEL_PARTITIONS = 3, 2
 EVENTS_PER_MESSAGE = 100
 """Arrays of this size make the client's cost per event negligible."""
 REPEATED = 0.01
-"""Share of events that are repeated a step later, as producers do after a time-out."""
+"""Share of events that are repeated a step later, as after a producer's time-out."""
 BAD_PER_STEP = 0.1
 PATIENCE = 30.0
 """Seconds that the broker may take to accept events."""
@@ -92,7 +92,7 @@ class Traffic:
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             linger_ms=5,
-            compression_type="gzip",  # the broker keeps everything in memory: a tenth of it
+            compression_type="gzip",  # the broker keeps everything in memory; this takes a tenth
             batch_size=256 << 10,
             max_request_size=8 << 20,
             metrics_enabled=False,

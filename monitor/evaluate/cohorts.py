@@ -25,8 +25,8 @@ from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
 _FIRST = -(1 << 62)
 _DELAYS_FROM, _DELAYS_TO = 21 * 24, 7 * 24
-"""Label delays are taken from the fortnight between these hours before an hour: it is old enough
-that the last closed bucket of delays is full."""
+"""Label delays are taken from this fortnight before an hour: it is old enough that the last closed
+bucket of delays is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Cohorts:
         delay so far must have passed.
 
         Args:
-            after: the hour before; None at the very beginning, which is the first known hour.
+            after: the hour before; None at the very beginning, for the first known hour.
             watermark: event time that decisions are complete to.
             horizon: microseconds after which a label is not waited for.
             threshold: smallest completeness of a mature cohort.
@@ -170,7 +170,7 @@ class Cohorts:
         """Return the next closed hour to consume without labels, and its state; None while open.
 
         Args:
-            after: the hour before; None at the very beginning, which is the first known hour.
+            after: the hour before; None at the very beginning, for the first known hour.
             watermark: event time that decisions are complete to.
 
         Returns:
@@ -208,7 +208,7 @@ class Cohorts:
         return pane_of(watermark - usual, Grain.HOUR)
 
     def _patience(self, hour: int, watermark: int) -> list[tuple[int, Fraction]]:
-        """Return how long an hour's last labels are waited for once each share of them is in.
+        """Return how long to wait for an hour's last labels, by the share that is in.
 
         In the first weeks the usual delay is that of the hours which are older than the longest
         delay so far, because all their labels are in: younger hours show their quickest labels

@@ -31,7 +31,7 @@ class JudgeTopics:
     Attributes:
         outputs: topic to read from.
         judgements: topic to write to.
-        decisions: topic for decisions; None: none are written.
+        decisions: topic for decisions; None writes none.
         group: consumer group of the workers.
         session_timeout: seconds until a worker that was killed has lost its partitions.
     """
@@ -118,7 +118,7 @@ class KafkaStream:
         """Move every assigned partition back to its committed offset, or to its beginning.
 
         Raises:
-            SourceError: nobody says where that is; the next start does.
+            SourceError: the committed offset is unknown; a restart finds it.
         """
         self._read.clear()
         for partition in self._consumer.assignment():

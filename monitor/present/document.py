@@ -63,7 +63,7 @@ class Table:
         return replace(self, rows=self.rows[:row_limit], notes=(*self.notes, note))
 
     def failing(self) -> tuple[Table, ...]:
-        """Return the table of only the rows that have a bad cell; empty if there are none."""
+        """Return one table, of only the rows that have a bad cell, or no table without any."""
         bad = tuple(row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
         return (replace(self, rows=bad),) if bad else ()
 

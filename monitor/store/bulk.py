@@ -112,7 +112,7 @@ def _insert_rows(
 
 
 def _by_row(columns: Columns) -> list[Any]:
-    """Return all values, row after row, as one flat list."""
+    """Return the columns' values, row after row, as one flat list."""
     values_by_column = list(columns.values())
     if all(
         isinstance(column, np.ndarray) and column.dtype == np.int64 for column in values_by_column

@@ -255,7 +255,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
 
 
 def _lines_on_page(contract: ContractContent, view: ViewSubject) -> Sequence[SliceLine]:
-    """Return the slice lines on a page from 1; the line of all decisions leads the first."""
+    """Return the slice lines of a page; the first begins with all decisions, if unfiltered."""
     lines = contract.slices[(view.page - 1) * PAGE_SIZE : view.page * PAGE_SIZE]
     leads = view.page == 1 and not (view.find or view.show)
     return (contract.total, *lines) if leads else lines
@@ -267,7 +267,7 @@ def _total_counts(page: Overview) -> Counter[str]:
 
 
 def _service_text(page: Overview) -> str:
-    """Return the health of the service in a few words, the gravest fault first."""
+    """Return the service's health in a few words: its gravest fault, if any."""
     waiting = sum(topic.unowned + topic.parked for topic in page.pipeline.topics)
     if page.blind or waiting:
         return "blind" if page.blind else f"{waiting} partitions wait"

@@ -31,24 +31,24 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
     """Compute the absolute effect size, 0 to 2, of targets X, Y on attributes A, B; add a p-value.
 
     ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
-    cos(w, b)`` and n - 1 below the variance. The score is |d|; parts are the mean s of both sets of
+    cos(w, b)`` and the sample standard deviation (n - 1). The score is |d|; parts are the mean s of both sets of
     targets. The p-value is two-sided, since either direction counts. It is over equal partitions of
     the targets: all of them, or the observed one and :data:`DRAWN` drawn ones.
 
     Raises:
-        UnmeasurableError: a set is absent, X and Y are not equally large, or all targets lie alike.
+        UnmeasurableError: a set is absent; X and Y differ in size, have one target, or are all alike.
 
     Source: Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language
     corpora contain human-like biases
     """
     x, y, a, b = (_unit(records, name) for name in ASSOCIATED)
     if len(x) != len(y):
-        raise UnmeasurableError("X and Y are not equally large; give as many vectors of both")
+        raise UnmeasurableError("X and Y are not equally large; give equally many of both")
     nearness = np.concatenate([x, y]) @ a.T
     s = nearness.mean(axis=1) - (np.concatenate([x, y]) @ b.T).mean(axis=1)
     spread = float(s.std(ddof=1))
     if len(x) == 1 or spread < _SLACK:
-        raise UnmeasurableError("the targets lie alike, or are one a set")
+        raise UnmeasurableError("the targets are all alike, or there is one per set")
     means = s[: len(x)].mean(), s[len(x) :].mean()
     effect = (means[0] - means[1]) / spread
     parts = (ScorePart("X", float(means[0]), len(x)), ScorePart("Y", float(means[1]), len(y)))

@@ -2,7 +2,7 @@
 
 A round of a pair has each declared variant once. Decisions have their turn after the watermark has
 passed them, in order of event time, so the result depends neither on batches nor on restarts. A
-later decision joins its pair's open round if it still fits; otherwise it is counted as incomplete.
+late decision joins its pair's open round if it still fits; otherwise it is counted as incomplete.
 Copies of a decision are also counted as incomplete, and leave the round unchanged.
 
 Example:
@@ -40,7 +40,7 @@ from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY, HOUR
 
 MAX_WAITING = 32
-"""Runs of a set that may wait for the watermark. More wait only while the watermark stands still;
+"""Runs of a set that may wait for the watermark. More come only while the watermark stands still;
 they are counted as incomplete."""
 
 _FORMAT = 3  # version of the facts
@@ -48,8 +48,8 @@ _NEVER = -(1 << 62)  # before every event
 
 
 PAIR_TIMEOUT = HOUR
-"""Longest wait for the other variants of a pair: a paced round takes minutes, a router hours at
-worst; a longer wait would compare answers of two versions of the router."""
+"""Longest wait for the other variants of a pair: a paced round takes minutes; a longer wait would
+compare answers of two versions of the router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class ProbePairs:
         return self._compare(pair) if len(pair.round) == len(self.declared.variants) else None
 
     def _pair_of(self, decision: ProbeDecision) -> _Pair | None:
-        """Return the pair of a decision, new if there is room; None if not of the set."""
+        """Return a decision's pair, new if there is room; None without room or if undeclared."""
         if decision.variant not in self.declared.variants:
             return None
         if decision.pair not in self._pairs and len(self._pairs) >= self.declared.pairs:

@@ -134,7 +134,7 @@ _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.S
 
 
 def severity_text(severity: str | None) -> str:
-    """Return a severity for people, such as ``ticket, for office hours``; None is not known yet."""
+    """Return a severity for people, such as ``ticket, for office hours``; None: not known yet."""
     return _SEVERITIES[Severity(severity)] if severity else "severity not known yet"
 
 

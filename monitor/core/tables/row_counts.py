@@ -34,7 +34,7 @@ def changed_labels(first: Int64s, now: Int64s) -> Int64s:
 
     ``max(|ready|, |not ready|, |both together|, revised)`` of the differences of each part. Labels
     that came are counted exactly; a label that was revised twice, or came and was revised, is
-    counted once. Fewer than truly changed make a row repeat its first edition, which tells nothing.
+    counted once. An undercount makes a row repeat its first edition, which reveals nothing.
 
     Args:
         first: ready, not ready and revised at the first edition, shape (3, rows, parts).
@@ -91,12 +91,12 @@ class RowCounter:
     def count_pairs(self, counts: Counts, index: CellIndex) -> Int64s:
         """Return decisions with two labels in all rows without score bands, shape (rows, 3).
 
-        They are both ready, both not ready, or apart; of the reviewed parts alone.
+        Columns: both ready, both not ready, apart. Only reviewed parts count.
         """
         layout = self._settings.layout_of(SpanKind.DAY)
         texts, codes, by_stratum = self._counts_by_atom(counts, index, _PAIRS)
         reviewed = [self._part(code).audit_rate is not None for code in codes.tolist()]
-        # Of two increments the one that takes back may be counted first.
+        # Of two increments, the negative one may be counted first.
         pairs = by_stratum[np.array(reviewed, bool)].sum(axis=0).clip(0)
         return layout.count(texts, pairs[:, None])
 
@@ -128,8 +128,8 @@ class RowCounter:
     def _place_of_part(self, part: Part) -> int:
         """Return the place of a part; if not in use, of its route's part with the nearest rate.
 
-        The few decisions of it would be too few to be shown, and without them rows would not be
-        the sums of their parts.
+        Its decisions are too few to be shown, but without them rows would not be the sums of
+        their parts.
         """
         parts = self._settings.parts
         if part in parts:

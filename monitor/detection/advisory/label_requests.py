@@ -10,8 +10,8 @@ Only decisions that labelled rates count are tested. Blocked requests, and decis
 evidence, need no label; a router that requests none has no probability to name, as it must be
 above 0.
 
-The test bets, instead of a binomial test each hour: the e-value of an hour is a likelihood ratio at
-the edge of the tolerance, and the hours enter the same Shiryaev-Roberts mixture as the pages. So
+Instead of a binomial test each hour, the test bets: the e-value of an hour is a likelihood ratio at
+the edge of the tolerance, and hours enter the same Shiryaev-Roberts mixture as pages. So
 the expected number of false alarms, over all strata, is at most one per year of consumed event
 time, however long it runs and under any dependence between strata. Decisions that are audited
 together need ``cluster_size``, as everywhere.
@@ -217,8 +217,7 @@ class RequestWatch:
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
         """Return count and newest time of each fault found before an hour.
 
-        Of hours older than :data:`~monitor.detection.pages.evidence_history.KEPT` only the newest
-        is known.
+        Beyond :data:`~monitor.detection.pages.evidence_history.KEPT`, only the newest time is known.
         """
         tallies = (
             (fault, timeline.before(hour)) for fault, timeline in sorted(self.faults.items())

@@ -123,7 +123,7 @@ class Watching:
     def _cohorts(
         self, name: str, rolled: HourlySlices, rates: Sequence[_Rates]
     ) -> list[SliceCohort]:
-        """Return the cohort of each hour for group-by ``name``; each hour has its own rates."""
+        """Return the cohort of each hour for group-by ``name``, by the hour's audit rates."""
         cohorts: list[SliceCohort] = []
         while len(cohorts) < len(rates):
             first, rates_in_run = len(cohorts), rates[len(cohorts)]

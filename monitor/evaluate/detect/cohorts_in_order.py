@@ -241,7 +241,7 @@ class DetectionState:
         return HourCohort(hour, counted.counts, self.cluster_size, week_end)
 
     def _resolve(self, inputs: Inputs, hour: int, change: StepChanges, *, labels: bool) -> None:
-        """Resolve crossings whose breach is over or stream undeclared; record in ``change``."""
+        """Resolve crossings whose breach or stream is gone; record it in ``change``."""
         standing = self.crossings.standing_of(labels=labels)
         if not standing:
             return

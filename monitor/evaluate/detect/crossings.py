@@ -88,7 +88,7 @@ class Crossings:
 
         Args:
             ages: the streams that crossed, each with the estimated days since its change.
-            hour: the cohort that crossed.
+            hour: the cohort's pane index.
             change: receives the changes.
         """
         for stream, age in ages.items():
@@ -113,7 +113,7 @@ class Crossings:
         return DetectionChange(resolved={number: ends[number] for number in sorted(ends)})
 
     def _cross(self, stream: Stream, age: float, hour: int, change: StepChanges) -> None:
-        """Open a crossing of a stream, ended at once in history, or refresh its open one."""
+        """Open a stream's crossing (in history, it ends at once), or refresh its open one."""
         at = pane_start(hour + 1, Grain.HOUR)
         if (crossing := self.standing.get(stream.key)) is not None:
             change.refresh(crossing, at)

@@ -1,7 +1,7 @@
 """Shown incidents: their slice and numbers where a published table shows them, else withheld.
 
 An incident waits for no table: it is reported with the cohort that crosses. Its slice and numbers
-are those of the newest published page, or withheld.
+are those of the newest published table, or withheld.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from monitor.detection.pages.recovery import days_to_resolve
 from monitor.detection.pages.streams import Stream, StreamKind, pages, severity_of
 
 _STAGE_OF = {Metric.TPR: Metric.TPR}
-# Other metrics show the stage of selection, which every decision passes.
+# Other metrics but PRECISION show the stage of selection, which every decision passes.
 
 
 class _Versions(TypedDict, total=False):
@@ -265,7 +265,7 @@ def _gap(published: _PublishedRow, metric: Metric) -> ShownGap | None:
 
 
 def _limit(view: IncidentView) -> ShownLimit | None:
-    """Return the kind and value of the limit that the first crossing broke, or None."""
+    """Return the kind and value of the limit that the deciding stream broke, or None."""
     stream = view.deciding
     return None if stream is None else ShownLimit(stream.limit_kind, float(stream.limit))
 
@@ -289,9 +289,9 @@ def _behind(view: IncidentView, gap: ShownGap | None) -> Behind | None:
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
-    """Return the diverging stage that a row shows: TPR's own, else selection's; no precision's.
+    """Return the diverging stage that a row shows: TPR's own, else selection's; precision has none.
 
-    Who is served does not say where replies that are not ready pass.
+    Who is served does not say where unready replies pass.
     """
     if metric is Metric.PRECISION:
         return None

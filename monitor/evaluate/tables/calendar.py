@@ -109,7 +109,7 @@ class Calendar:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return all columns that any table of the use case has had."""
+        """Return all parts that any table of the use case has had."""
         return parts_of_routes({part for era in self._eras for part in era.settings.parts})
 
     def has_population(self, span: Span) -> bool:

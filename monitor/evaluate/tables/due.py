@@ -83,9 +83,8 @@ class Eras:
 def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: Eras) -> list[Turn]:
     """Return the (stage, span) turns whose tables are to be made now, in their order.
 
-    Every span has its turn once, after the newest one of its kind: none is made again. One whose
-    counts are not kept any more is passed over, and so is one that began under settings that make
-    no tables.
+    Every span has one turn, after the newest made of its kind: none is made again. Spans whose
+    counts are no longer kept, or that began under settings without tables, are passed over.
 
     Args:
         progress: how far counting is.
@@ -112,8 +111,8 @@ def _spans_of_stage(
     eras: Eras,
 ) -> Iterator[Span]:
     before, until = made.get((stage, kind)), progress.until(stage)
-    # A back-fill of years must not cost a turn for every span since: windows and reports are past
-    # those of long ago, and retention would delete their hours and days at once.
+    # A back-fill of years must not cost a turn for every span: windows and reports no longer need
+    # old ones, and retention would delete their hours and days at once.
     passed = progress.watermark - progress.horizon - FINE_KEPT_AFTER_HORIZON
     grain = Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
     kept_from = max(progress.kept_from[grain], passed)

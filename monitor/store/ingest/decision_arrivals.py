@@ -53,7 +53,13 @@ def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | Non
 
 
 def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[int, int]:
-    """Return the number of a topic's decisions by slot, in the five weeks up to ``newest``."""
+    """Return the number of a topic's decisions by slot, from five weeks before ``newest`` on.
+
+    Args:
+        connection: of a transaction.
+        topic: of the decisions.
+        newest: slot of the newest decision.
+    """
     first = newest // SLOTS_HOUR - _KEPT_HOURS
     return _slots(connection, _HOURS_SINCE, topic, first)
 

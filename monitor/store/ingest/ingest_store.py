@@ -79,7 +79,7 @@ def _room_for_dead_letters(connection: sa.Connection, shard: Shard, now: int) ->
 
 
 MAX_KNOWN = 1 << 18
-"""Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
+"""Dictionary rows that a worker remembers writing: at some 20 MB, it forgets all."""
 
 FULL_SECONDS = 10.0
 """Interval of trying labels whose decisions would be newer than all stored ones.
@@ -132,8 +132,8 @@ class IngestStore:
         Args:
             shards: the shards to claim.
             owner: the new owner's name.
-            topic_ids: present ids of the topics. A shard without a position, or with a new one,
-                keeps its topic's id. A claim returns the kept id, for the owner to compare.
+            topic_ids: present ids of the topics, stored for shards without a position or id. A
+                claim returns the stored id, for the owner to compare.
 
         Raises:
             OutdatedError: the store was started with newer settings; nothing was claimed.
@@ -257,7 +257,7 @@ class IngestStore:
 
         Raises:
             FencedError: a shard is not ours any more; nothing was written.
-            StoreError: the database cannot be written; whether it was is unknown, claim again.
+            StoreError: writing failed, or its outcome is unknown; claim again.
         """
         try:
             return self._flush(sorted(flushes, key=lambda f: f.shard), dictionary)
@@ -362,7 +362,7 @@ class IngestStore:
 
 
 def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
-    """Return the SQL value of a shard's topic id: the present one while it has no offset."""
+    """Return the SQL of a shard's topic id: the present one without an offset or stored id."""
     kept = sa.func.coalesce(ownership.c.topic_id, present)
     return sa.case((ownership.c.next_offset.is_(None), present), else_=kept)
 
