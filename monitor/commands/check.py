@@ -210,7 +210,7 @@ def _cluster_line(settings: Settings) -> str:
     return (
         "ok: false pages stay rare while groups of dependent decisions are no larger than the"
         f" largest unit of a day or, without units, than detection.cluster_size ({size}); 50 equal"
-        " requests from each sender made 380 false pages in 90 days: send unit, or raise it"
+        " requests from each sender made about 38 false pages in 90 days: send unit, or raise it"
     )
 
 

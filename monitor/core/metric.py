@@ -186,8 +186,8 @@ _ROWS = {
         subject="Requests",
         verb="are answered at once",
         first_step=(
-            "compare the shares of ready replies. If those worse off have fewer, it is expected;"
-            " if not, << cause >>."
+            "compare the shares of ready replies (metric ready). If those worse off have fewer, it"
+            " is expected; if not, << cause >>."
         ),
     ),
     Metric.READY: MetricRow(

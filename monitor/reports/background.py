@@ -95,7 +95,7 @@ def findings(report: WeeklyReport) -> Section:
         for finding in report.release.findings
     )
     tables = table("contract|slice|rate|what|in data to", rows)
-    notes = ("Advice: no finding pages, and none decides.",) if tables else ()
+    notes = ("Findings are advice: they neither page nor decide.",) if tables else ()
     return Section(notes=notes, tables=tables)
 
 
@@ -191,13 +191,13 @@ def _expiry(day: date | None, end: int) -> str:
 
 
 METHOD = (
-    "Ready is the reviewers' judgement. Where reviewers err more often, so do the rates.",
+    "Ready is the reviewers' judgement. Where reviewers err, rates are wrong.",
     "Missing labels are assumed to be missing at random within a route and audit rate.",
     "Decisions are assumed to be independent. Many requests of one sender make intervals too"
     " narrow.",
     "A limit is its owner's decision. A gap within it can still be wrong; one beyond it can have a"
     " reason.",
-    "Only declared attributes are compared. Who does not come here at all is in no rate.",
+    "Only declared attributes are compared. People who never send a request are in no rate.",
     "95 % intervals hold together within one group-by, not across group-bys, contracts or weeks.",
     "A slice that is judged every week is over its limit by chance at some time. Incidents bound"
     " that, weekly verdicts do not.",

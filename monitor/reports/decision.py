@@ -166,7 +166,7 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 def _breaches(release: Release) -> Requirement:
     """Return the requirement that every breach of the week is closed."""
-    name = "every breach of the week has an outcome"
+    name = "no breach of the week is open"
     not_closed = [
         f"incident {incident.id}, {slice_name(incident.slice)}: {incident.metric.row.heading}"
         for incident in release.incidents
@@ -174,5 +174,5 @@ def _breaches(release: Release) -> Requirement:
         and incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
     ]
     if not not_closed:
-        return Requirement(name, Finding.MET, "Every incident of the week is closed.")
+        return Requirement(name, Finding.MET, "Every breach of the week has ended.")
     return Requirement(name, Finding.BROKEN, f"Breach not closed: {some_text(not_closed, _NAMED)}.")

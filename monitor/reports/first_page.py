@@ -228,4 +228,4 @@ _LINE = f"{'.' * 30} Date: {'.' * 12}"
 def _revision_cell(report: WeeklyReport, digest: str) -> TableCell:
     if digest == report.revision.digest:
         return TableCell("this revision", Tone.GOOD)
-    return TableCell("NOT this revision: its numbers were others", Tone.BAD)
+    return TableCell("NOT this revision: other numbers were signed", Tone.BAD)

@@ -46,8 +46,8 @@ def rates(report: WeeklyReport) -> Section:
     if not tables:
         return Section()
     sentence = (
-        "Each rate has its 95 % interval, and the least number of decisions or labels behind it."
-        " Kappa says how far two reviewers agree beyond chance: 1 is always."
+        "Each rate has its 95 % interval and its support: at least so many independent trials."
+        " Kappa says how far two reviewers agree beyond chance: 1 means always."
         " A second range says what the rate may be if labels are wrong as often as this implies."
     )
     return Section(notes=(sentence,), tables=tables)

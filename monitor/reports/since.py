@@ -21,7 +21,7 @@ _Checks = Mapping[tuple[str, Metric, str], LimitCheck]
 def change(report: WeeklyReport) -> Section:
     """Return a section on verdicts that differ from last week's and the last signed report's."""
     last_week = report.before
-    sentences = [_against(report, "Last week", last_week)]
+    sentences = [_against(report, "Last week's report", last_week)]
     if report.last_signed != last_week or last_week is None:
         sentences.append(_against(report, "Last signed report", report.last_signed))
     else:

@@ -165,8 +165,9 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     description = (
         "Contract replies, incident 7. A disparity in routing, not a statement about people."
         " Owner: triage team.\n"
-        "Found by the sequential test. The figures end 1 Jun 11:00 UTC. Stage: threshold. Versions"
-        " changed 1 Jun 09:00 UTC: judge a -> b, policy 2026-11-01 -> 2026-11-15.\n"
+        "Found by the sequential test. The figures end 1 Jun 11:00 UTC. It arises at the stage"
+        " threshold. Versions changed 1 Jun 09:00 UTC: judge a -> b, policy 2026-11-01 ->"
+        " 2026-11-15.\n"
         "First: review the waiting replies of those worse off before others, and roll back what"
         " changed. Do not send more of them to review. Acknowledge: slicewatch incident ack 7"
         " --by NAME"
@@ -189,7 +190,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     for one in (named, hidden):
         said = one["annotations"]
         assert (
-            f"*{said['summary']}*\n{said['description']}\nPage: {said['status_url']}\n"
+            f"*{said['summary']}*\n{said['description']}\nDetails: {said['status_url']}\n"
             f"Runbook: {RUNBOOKS}/{BREACH}-tpr.md" in chat["text"]
         )
 

@@ -236,7 +236,7 @@ def assert_says(alert: Body, text: str) -> None:
         r"Contract replies, incident \d+\. A disparity in routing, not a statement about people\."
         r" Owner: triage team\. Synthetic test conditions, not real requests\.",
         r"Found by the sequential test\. The figures end \d+ Jan \d\d:\d\d UTC(\.|, before.*\.) No"
-        r" change of versions or settings from two days before it began\.",
+        r" version or setting has changed since two days before it began\.",
         r"First: review the waiting replies .* and find the cause\. .* Acknowledge: slicewatch"
         r" incident ack \d+ --by NAME",
     ]

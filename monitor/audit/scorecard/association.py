@@ -31,12 +31,12 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
     """Compute the absolute effect size, 0 to 2, of targets X, Y on attributes A, B; add a p-value.
 
     ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
-    cos(w, b)`` and the sample standard deviation (n - 1). The score is |d|; parts are the mean s of both sets of
-    targets. The p-value is two-sided, since either direction counts. It is over equal partitions of
-    the targets: all of them, or the observed one and :data:`DRAWN` drawn ones.
+    cos(w, b)`` and the sample standard deviation (n - 1). The score is |d|; parts are the mean s of
+    both sets of targets. The p-value is two-sided, since either direction counts. It is over equal
+    partitions of the targets: all of them, or the observed one and :data:`DRAWN` drawn ones.
 
     Raises:
-        UnmeasurableError: a set is absent; X and Y differ in size, have one target, or are all alike.
+        UnmeasurableError: a set is absent; X and Y differ in size, have one target, or are alike.
 
     Source: Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language
     corpora contain human-like biases

@@ -39,8 +39,8 @@ class PrivacyRule(enum.Enum):
         " tests need many labels for one finding, and none tells which."
     )
     PAGE = (
-        "The one thing that does not wait for a table: it comes with the cohort that crosses, and"
-        " without slice and number."
+        "The one thing that does not wait for a table: it comes with the cohort that crosses; slice"
+        " and numbers only where a table shows them."
     )
     PERIOD = "An instant on an edge of five minutes or of a table's span, never that of an event."
     DECLARED = "As declared in the settings or by a command; it knows no data."

@@ -51,11 +51,11 @@ def contract_headline(
         }
         return Headline(verdict, f"{_worst_failure(slices, failing)}.")
     if verdict is Verdict.PASS:
-        return Headline(verdict, f"All {len(judged_checks)} checks are within their limits.")
+        return Headline(verdict, "All checks are within their limits.")
     if not judged_checks:
         return Headline(verdict, "Nothing can be checked yet.")
     undecided = len(judged_checks) - tally[Verdict.PASS]
-    sentence = f"{undecided} of {len(judged_checks)} checks are undecided; no limit is broken."
+    sentence = f"No limit is broken; undecided checks: {undecided} of {len(judged_checks)}."
     return Headline(verdict, sentence)
 
 
@@ -75,7 +75,7 @@ def incident_sentence(
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
     name = slice_name(slice_)
     if slice_ == WITHHELD:
-        return f"{metric.row.event}: hidden to protect privacy"
+        return f"a slice hidden to protect privacy is over its limit: {metric.row.event}"
     if behind in (Behind.SLICE, Behind.REFERENCE):
         comparison = said_of_slice(metric, 1 if behind is Behind.SLICE else -1)
         return f"{name}: {comparison} than for its reference{broken}"

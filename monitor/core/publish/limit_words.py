@@ -24,7 +24,7 @@ _TEXTS = {
     LimitKind.MIN_LEVEL: ("at least {:g} %", 100),
     LimitKind.MAX_LEVEL: ("at most {:g} %", 100),
 }
-_LEVELS = {LimitKind.MIN_LEVEL: "too seldom", LimitKind.MAX_LEVEL: "too often"}
+_LEVELS = {LimitKind.MIN_LEVEL: "too rarely", LimitKind.MAX_LEVEL: "too often"}
 DAY_BY_DAY = "found day by day"
 
 

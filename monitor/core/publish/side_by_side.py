@@ -36,8 +36,8 @@ class VersionPair:
 
     Attributes:
         version: its numbers, those of its gap among them.
-        beside: numbers of the baseline; None where the settings name no reference version, or nothing
-            of it is published.
+        beside: numbers of the baseline; None where the settings name no reference version, or
+            nothing of it is published.
     """
 
     version: SliceLine

@@ -355,7 +355,7 @@ class LabelsAtFault:
         group_by: of the slice.
         slice: slice text; ``withheld`` where the guards hide the slice.
         route: of the decisions.
-        fault: missing, or requested too seldom or too often.
+        fault: missing, or requested too rarely or too often.
         since: the end of the day that first showed it (microseconds).
         share: of the labels due that are missing, or that are requested, in whole tenths; None
             where the slice is withheld.

@@ -15,7 +15,7 @@ def window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
     if window.window != table.window:
         yield f"The window {table.window} decides the contract, not this one."
     if window.data_lost:
-        yield "Data were lost: unreadable events are missing from this window."
+        yield "Events of this window were lost, or may be, before they could be read."
     if window.excluded:
         yield "Part of this window is left out: its data are bad or incomplete."
     yield from map(_at_fault, table.labels_at_fault)
@@ -30,6 +30,6 @@ def _at_fault(labels: LabelsAtFault) -> str:
     since = moment_text(labels.since)
     if labels.fault is Fault.MISSING:
         meanwhile = "Meanwhile it is not tested, and others are compared without it."
-        return f"{where}: requested labels are missing since {since}{share}. {meanwhile}"
-    frequency = "too seldom" if labels.fault is Fault.TOO_FEW else "too often"
-    return f"{where}: labels are requested {frequency} since {since}{share}."
+        return f"{where}: requested labels have been missing since {since}{share}. {meanwhile}"
+    frequency = "too rarely" if labels.fault is Fault.TOO_FEW else "too often"
+    return f"{where}: labels have been requested {frequency} since {since}{share}."

@@ -217,7 +217,8 @@ class RequestWatch:
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
         """Return count and newest time of each fault found before an hour.
 
-        Beyond :data:`~monitor.detection.pages.evidence_history.KEPT`, only the newest time is known.
+        Beyond :data:`~monitor.detection.pages.evidence_history.KEPT`, only the newest time is
+        known.
         """
         tallies = (
             (fault, timeline.before(hour)) for fault, timeline in sorted(self.faults.items())

@@ -124,7 +124,7 @@ class Told:
         """Every text that anybody was sent, but for addresses."""
         for path, body in self.posts:
             if path == "/chat":
-                yield body["attachments"][0]["text"].partition("\nPage: ")[0]
+                yield body["attachments"][0]["text"].partition("\nDetails: ")[0]
                 continue
             for alert in body["alerts"]:
                 yield from (

@@ -119,7 +119,7 @@ def test_changes_are_told_against_last_week_and_the_last_signed_report() -> None
     one = replace(report(good), before=last_week, last_signed=signed)
     (said,) = since.change(one).notes
     first, second = said.split(" Last signed report ")
-    assert first.startswith(f"Last week ({WEEK.before.name}, revision 2): BLOCKED.")
+    assert first.startswith(f"Last week's report ({WEEK.before.name}, revision 2): BLOCKED.")
     assert "No longer over the limit: tpr of w=a; fpr of w=a." in first
     assert second == f"({signed.week}, revision 1): APPROVED. No verdict has changed."
     worse = replace(report(bad), before=revision(WEEK.before, 1, good))

@@ -113,7 +113,7 @@ def test_the_first_line_is_the_verdict_with_the_age_of_the_data(
     publish(engine, lesson(*BOTH), T0)
     _, page = site.get("/")
     heading = _text(_element(page, "h1"))
-    assert heading == "undecided 4 of 4 checks are undecided; no limit is broken."
+    assert heading == "undecided No limit is broken; undecided checks: 4 of 4."
     assert "complete to 2024-10-04 09:00 UTC (3 hours ago), labels to 2024-10-04 08:00 UTC." in (
         _text(page)
     )

@@ -241,7 +241,7 @@ def test_p_is_never_too_small_without_an_association() -> None:
     [
         (vectors(1, 3, 1)[:9], "no vectors of set B"),
         (vectors(1, 3, 1)[1:], "not equally large"),
-        ([Vector(set=n, vector=[1.0, 0.0]) for n in "XXYYAB"], "lie alike"),  # type: ignore[arg-type]
+        ([Vector(set=n, vector=[1.0, 0.0]) for n in "XXYYAB"], "are all alike"),  # type: ignore[arg-type]
         ([Vector(set=n, vector=[0.0]) for n in "XXYYAB"], "is zero"),  # type: ignore[arg-type]
     ],
 )
