@@ -23,6 +23,7 @@ from consumers.unknown_fields import is_plain
 from monitor import composition
 from monitor.commands.replay import topic_and_path
 from monitor.core.counts.coding import Attribute
+from monitor.core.publish.words import times
 from monitor.flushes import DeadLetter
 from monitor.records import RecordBatch, Shard
 from monitor.settings import Settings
@@ -227,8 +228,7 @@ class _FileCheck:
             yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
         for field, events in self._unknown.most_common():
             shown = field if is_plain(field) else "with names that look like no field"
-            times = "once" if events == 1 else f"{events:,} times"
-            yield f"{name}: field {shown}: dropped unread, {times}{self._hint(field)}"
+            yield f"{name}: field {shown}: dropped unread, {times(events)}{self._hint(field)}"
 
     def _hint(self, field: str) -> str:
         """Return a hint at the field that a dropped ``field`` may have meant; else no text."""

@@ -87,7 +87,7 @@ def _head(store_status: StoreStatus) -> Iterator[str]:
         if store_status.watermark is None:
             yield "decisions are complete in no hour yet"
         else:
-            yield f"decisions are complete up to {iso_text(store_status.watermark, 'seconds')}"
+            yield f"decisions are complete up to {_at(store_status.watermark)}"
         yield _who_evaluates(store_status.evaluator)
 
 
@@ -97,7 +97,7 @@ def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
     age = f"last cycle {evaluator.cycle_age_seconds:,.0f} s ago"
     if evaluator.owner is None:
         return f"no evaluator is running, {age}"
-    return f"evaluator {evaluator.owner}, lease until {iso_text(evaluator.until, 'seconds')}, {age}"
+    return f"evaluator {evaluator.owner}, lease until {_at(evaluator.until)}, {age}"
 
 
 def _tables(store_status: StoreStatus) -> Iterator[Table]:

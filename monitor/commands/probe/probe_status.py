@@ -16,7 +16,7 @@ from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
 from monitor.core.probes.flips import Expected, FlipDirection, FlipStage
 from monitor.core.probes.rounds import DeclaredSet, FlippingPair
-from monitor.core.publish.words import NONE, iso_text
+from monitor.core.publish.words import NONE, iso_text, times
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.present.document import Table, table
@@ -138,12 +138,8 @@ def _errors_text(errors: Mapping[Expected, int]) -> str:
         >>> _errors_text({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
         'behind the evidence gate, a ready reply was delayed 9 times'
     """
-    words = [f"{_ERROR[kind]} {_times(count)}" for kind, count in errors.items() if count]
+    words = [f"{_ERROR[kind]} {times(count)}" for kind, count in errors.items() if count]
     return f"behind the evidence gate, {'; '.join(words)}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 NOTE = (

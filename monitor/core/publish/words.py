@@ -85,6 +85,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def times(count: int) -> str:
+    """Return how often something happened: ``once``, or ``2,000 times``."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def percent(rate: float | None) -> str:
     """Return a rate in per cent, with at most one decimal; a dash for None."""
     return NONE if rate is None else f"{_decimals(rate)[0]} %"
