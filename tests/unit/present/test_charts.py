@@ -8,35 +8,14 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from drawn_cells import CELL, RATE
 
-from monitor.core.metric import Metric
 from monitor.core.publish.history import HistoryPoint
-from monitor.core.publish.lines import Cell
-from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.publish.snapshot import ShownGap
 from monitor.core.state import State
 from monitor.present import charts
 from monitor.web.contents import BandContent
 
-RATE = ShownRate(0.83, 0.79, 0.87, 120)
-CELL = Cell(
-    metric=Metric.TPR,
-    role=None,
-    state=State.WITHIN_CONTRACT,
-    rate=RATE,
-    gap=ShownGap("complement", 0.05, -0.1, 0.2),
-    reference_rate=None,
-    mirror_of="",
-    max_gap=0.1,
-    min_ratio=None,
-    min_level=None,
-    max_level=None,
-    decided_by=None,
-    ends_at=None,
-    why="",
-    until="",
-    breach_since=None,
-    evidence=None,
-)
 POINT = HistoryPoint(
     day=date(2026, 1, 1),
     ends_at=datetime(2026, 1, 1, tzinfo=UTC),

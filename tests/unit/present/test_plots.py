@@ -7,34 +7,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+from drawn_cells import CELL
 from markupsafe import Markup
 
-from monitor.core.metric import Metric
-from monitor.core.publish.lines import Cell
-from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.publish.snapshot import ShownGap
 from monitor.core.state import State
 from monitor.present import plots
 
-RATE = ShownRate(0.83, 0.79, 0.87, 120)
-CELL = Cell(
-    metric=Metric.TPR,
-    role=None,
-    state=State.WITHIN_CONTRACT,
-    rate=RATE,
-    gap=ShownGap("complement", 0.05, -0.1, 0.2),
-    reference_rate=None,
-    mirror_of="",
-    max_gap=0.1,
-    min_ratio=None,
-    min_level=0.8,
-    max_level=None,
-    decided_by=None,
-    ends_at=None,
-    why="",
-    until="",
-    breach_since=None,
-    evidence=None,
-)
 HIDDEN = replace(CELL, state=State.SUPPRESSED, rate=None, gap=None)
 FEW = replace(CELL, state=State.INSUFFICIENT_SUPPORT)
 LONG = "channel=" + "x" * 60
