@@ -1,4 +1,4 @@
-"""The store of the tests of pages: SQLite, empty."""
+"""The store of unit tests: SQLite, with all tables and no row."""
 
 from __future__ import annotations
 

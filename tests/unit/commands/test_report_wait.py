@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 from published_lesson import BOTH, lesson
 from served_site import TOPICS, publish
 
@@ -16,7 +13,6 @@ from monitor.commands import report
 from monitor.core.publish.release import Release, Revision, encode
 from monitor.core.time import DAY, HOUR, IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.store import database
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 
 WEEK = IsoWeek.named("2024-W40")
@@ -44,15 +40,6 @@ def release(engine: sa.Engine, week: IsoWeek = WEEK) -> None:
     assert epoch is not None
     body = encode(Release(week.name, week.start, week.end, lesson(*BOTH).contracts))
     store.commit(epoch, Cycle(weeks=[Revision(week.name, 1, week.end, body)]), week.end)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    made = database.create_engine(url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 
 from monitor.errors import StoreError
 from monitor.store import database
 from monitor.store.schema import meta
 from monitor.store.upkeep.backup import back_up
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    engine = database.create_engine(url)
-    yield engine
-    engine.dispose()
 
 
 def write(engine: sa.Engine, name: str) -> None:

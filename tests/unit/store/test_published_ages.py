@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from monitor.core.publish.snapshot import (
     encode,
 )
 from monitor.core.time import DAY, HOUR, to_datetime
-from monitor.store import database
 from monitor.store.schema import snapshot as stored
 from monitor.store.upkeep.published_ages import (
     FIRST_DECISIONS,
@@ -38,14 +36,6 @@ FRONTIER = NOW - 3 * DAY
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
-    made = database.create_engine(url)
-    database.migrate(made)
-    yield made
-    made.dispose()
 
 
 def group(name: str, decisions: int | None, labels: int | None) -> GroupTable:

@@ -9,11 +9,9 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from migrated import bring_to_head
 from published_lesson import BOTH, T0, lesson
 from served import connect, fetch
 from served_site import OPEN, ServedSite, publish, served_site
@@ -37,15 +35,11 @@ GUARDED = HttpConfig(port=0, tokens=TOKENS, responders=("oncall",))
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    url = f"sqlite:///{tmp_path}/store.db"
-    bring_to_head(url)
-    made = database.create_engine(url)
+def engine(engine: sa.Engine) -> sa.Engine:
     slice_ = ("channel", "channel=chat")
     opened = Incident(1, IncidentKind.BREACH, "lesson", Metric.TPR, T0 - DAY, T0, *slice_)
-    publish(made, _with_incident(), T0, IncidentChange([opened]))
-    yield made
-    made.dispose()
+    publish(engine, _with_incident(), T0, IncidentChange([opened]))
+    return engine
 
 
 def _with_incident() -> Snapshot:
