@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
+from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.schema import bias_score
 
@@ -21,14 +22,8 @@ def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -
         return
     names = ", ".join(_COLUMNS)
     values = ", ".join(f":{name}" for name in _COLUMNS)
-    changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])
-    connection.execute(
-        sa.text(
-            f"INSERT INTO bias_score ({names}) VALUES ({values})"
-            f" ON CONFLICT (dimension, day) DO UPDATE SET {changed}"
-        ),
-        rows,
-    )
+    query = f"INSERT INTO bias_score ({names}) VALUES ({values}) ON CONFLICT "
+    connection.execute(sa.text(query + bulk.replacing(bias_score)), rows)
 
 
 def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:

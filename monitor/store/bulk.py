@@ -93,6 +93,29 @@ def insert(
     ).rowcount
 
 
+def by_column(table: sa.Table, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return rows with a value for each column of a table, as columns for :func:`insert`."""
+    return {column.name: [row[place] for row in rows] for place, column in enumerate(table.c)}
+
+
+def replacing(table: sa.Table) -> str:
+    """Return the text after ``ON CONFLICT`` by which new rows replace stored ones."""
+    values = (column.name for column in table.c if not column.primary_key)
+    return (
+        f"{_key(table)} DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in values)}"
+    )
+
+
+def adding_to(table: sa.Table, numbers: Sequence[str]) -> str:
+    """Return the text after ``ON CONFLICT`` by which these columns are added to stored ones."""
+    added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in numbers)
+    return f"{_key(table)} DO UPDATE SET {added}" if numbers else f"{_key(table)} DO NOTHING"
+
+
+def _key(table: sa.Table) -> str:
+    return f"({', '.join(table.primary_key.columns.keys())})"
+
+
 def _insert_rows(
     connection: sa.Connection, statement: tuple[str, str, str], columns: Columns
 ) -> int:

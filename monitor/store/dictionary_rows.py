@@ -24,11 +24,6 @@ def live_versions(engine: sa.Engine) -> list[str]:
 def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
     """Insert atoms, versions and cells of the dictionary that are not stored yet."""
     for table, texts in ((atom, fresh.atoms), (version, fresh.versions)):
-        ids = sorted(texts)
-        bulk.insert(connection, table, {"id": ids, "text": [texts[key] for key in ids]})
-    ids = sorted(fresh.cells)
-    meanings = {
-        name: [fresh.cells[key][place] for key in ids]
-        for place, name in enumerate(("atom", "version", "stratum"))
-    }
-    bulk.insert(connection, cell, {"id": ids, **meanings})
+        bulk.insert(connection, table, bulk.by_column(table, sorted(texts.items())))
+    cells = [(key, *parts) for key, parts in sorted(fresh.cells.items())]
+    bulk.insert(connection, cell, bulk.by_column(cell, cells))

@@ -31,8 +31,6 @@ from monitor.store.schema import calendar_labels, calendar_layout, calendar_tabl
 FINE_KEPT_AFTER_HORIZON = 35 * DAY
 """Tables of hours and days are kept so long: windows of up to 28 days are made of them."""
 
-_REPLACED = "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body = excluded.body"
-
 
 class Stage(enum.Enum):
     """Kinds of tables of a span, in the order they are made; each is named by one measure."""
@@ -96,23 +94,21 @@ def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange])
     for change in changes:
         name = change.use_case
         rows = [(name, *_row(table, digest)) for table, digest in change.tables]
-        if bulk.insert(connection, calendar_table, _columns(calendar_table, rows)) != len(rows):
+        columns = bulk.by_column(calendar_table, rows)
+        if bulk.insert(connection, calendar_table, columns) != len(rows):
             _require_same(connection, rows)
         eras = [
             (name, era.starts_at, era.settings.digest, era.settings.text) for era in change.eras
         ]
-        bulk.insert(connection, calendar_layout, _columns(calendar_layout, eras), _REPLACED)
+        columns = bulk.by_column(calendar_layout, eras)
+        bulk.insert(connection, calendar_layout, columns, bulk.replacing(calendar_layout))
         labels = [
             (name, *_place(span), digest, _packed(counts.reshape(-1, 1)))
             for span, counts, digest in change.labels
         ]
-        bulk.insert(connection, calendar_labels, _columns(calendar_labels, labels))
+        bulk.insert(connection, calendar_labels, bulk.by_column(calendar_labels, labels))
         for span in change.finished:
             connection.execute(sa.delete(calendar_labels).where(*_is_span(name, span)))
-
-
-def _columns(table: sa.Table, rows: Sequence[Sequence[Any]]) -> bulk.Columns:
-    return {column.name: [row[place] for row in rows] for place, column in enumerate(table.c)}
 
 
 def _place(span: Span) -> tuple[int, int]:

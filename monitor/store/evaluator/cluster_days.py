@@ -6,7 +6,7 @@ Only the evaluator writes them, in the transaction of the cycle that folds their
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import astuple, fields
 
 import sqlalchemy as sa
 
@@ -15,7 +15,7 @@ from monitor.store import bulk
 from monitor.store.schema import cluster_day
 
 _NAMES = tuple(field.name for field in fields(DayClusters))
-_ADDED = ", ".join(f"{name} = cluster_day.{name} + excluded.{name}" for name in _NAMES)
+_ADDED = bulk.adding_to(cluster_day, _NAMES)
 
 
 def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
@@ -26,7 +26,5 @@ def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
 
 def add_cluster_days(connection: sa.Connection, added: Mapping[int, DayClusters]) -> None:
     """Add cluster facts to the stored ones of each day (since 1970)."""
-    days = sorted(added)
-    columns = {name: [getattr(added[day], name) for day in days] for name in _NAMES}
-    update = f"(day) DO UPDATE SET {_ADDED}"
-    bulk.insert(connection, cluster_day, {"day": days, **columns}, update)
+    rows = [(day, *astuple(clusters)) for day, clusters in sorted(added.items())]
+    bulk.insert(connection, cluster_day, bulk.by_column(cluster_day, rows), _ADDED)

@@ -137,10 +137,6 @@ def require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> No
 
 def move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
     """Store the sequence number of the last folded delta of each given shard."""
-    shards = sorted(cursors)
-    columns: bulk.Columns = {
-        "topic": [shard.topic for shard in shards],
-        "part": [shard.partition for shard in shards],
-        "seq": [cursors[shard] for shard in shards],
-    }
-    bulk.insert(connection, fold_cursor, columns, "(topic, part) DO UPDATE SET seq = excluded.seq")
+    rows = [(shard.topic, shard.partition, seq) for shard, seq in sorted(cursors.items())]
+    columns = bulk.by_column(fold_cursor, rows)
+    bulk.insert(connection, fold_cursor, columns, bulk.replacing(fold_cursor))

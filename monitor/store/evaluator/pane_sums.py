@@ -18,25 +18,8 @@ SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 """Sums of all counters; the cast is for PostgreSQL, which adds integers up to decimals."""
 
 
-def adding_to(table: sa.Table, counters: Sequence[str] = COUNTER_COLUMNS) -> str:
-    """Return the text after ``ON CONFLICT`` by which new rows are added to stored ones.
-
-    Args:
-        table: table of the rows.
-        counters: counters that are not 0 in all new rows.
-    """
-    added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in counters)
-    keys = f"({', '.join(table.primary_key.columns.keys())})"
-    return f"{keys} DO UPDATE SET {added}" if counters else f"{keys} DO NOTHING"
-
-
-def add_counts(
-    connection: sa.Connection, panes: Iterable[PaneCounts], table: sa.Table = counts
-) -> None:
-    """Add the counts of panes to the stored rows of a table, by few statements.
-
-    A table without column ``grain`` has one grain.
-    """
+def add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
+    """Add the counts of panes to the stored rows, by few statements."""
     filled = sorted((pane for pane in panes if len(pane.counts.keys)), key=_place)
     if not filled:
         return
@@ -47,13 +30,11 @@ def add_counts(
     counted = np.asarray(values.any(axis=0), bool)
     used = list(compress(COUNTER_COLUMNS, counted))
     zeros = [name for name in COUNTER_COLUMNS if name not in used]
-    names, conflict = [*_KEYS, *used], adding_to(table, used)
+    names, conflict = [*_KEYS, *used], bulk.adding_to(counts, used)
     numbers = np.concatenate([keys, values[:, counted]], axis=1)
-    if "grain" not in table.c:
-        names, numbers = names[1:], numbers[:, 1:]
     for start in range(0, len(numbers), _COUNTS_AT_ONCE):
         columns = dict(zip(names, numbers[start : start + _COUNTS_AT_ONCE].T, strict=True))
-        bulk.insert(connection, table, columns, conflict, zeros=zeros)
+        bulk.insert(connection, counts, columns, conflict, zeros=zeros)
 
 
 def _place(pane: PaneCounts) -> tuple[int, int]:

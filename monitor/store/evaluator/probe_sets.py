@@ -50,11 +50,6 @@ def read_probe_sets(connection: sa.Connection) -> dict[str, StoredProbeSet]:
 def write_probe_sets(connection: sa.Connection, change: ProbeSetsChange) -> None:
     """Store new states of probe sets, and delete sets that are no longer declared."""
     bulk.delete(connection, probe_set, {"name": sorted(change.dropped)})
-    names = sorted(change.states)
-    rows: bulk.Columns = {
-        "name": names,
-        "digest": [change.states[name].digest for name in names],
-        "body": [change.states[name].body for name in names],
-    }
-    update = "(name) DO UPDATE SET digest = excluded.digest, body = excluded.body"
-    bulk.insert(connection, probe_set, rows, update)
+    rows = [(name, state.digest, state.body) for name, state in sorted(change.states.items())]
+    columns = bulk.by_column(probe_set, rows)
+    bulk.insert(connection, probe_set, columns, bulk.replacing(probe_set))

@@ -322,9 +322,8 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
     _write_cohorts(connection, cohort, change.cohorts, consumed_at)
     _write_cohorts(connection, route_cohort, change.closed, consumed_at)
     bulk.delete(connection, detector, {"name": sorted(change.dropped)})
-    names = sorted(change.parts)
-    parts: bulk.Columns = {"name": names, "body": [change.parts[name] for name in names]}
-    bulk.insert(connection, detector, parts, "(name) DO UPDATE SET body = excluded.body")
+    parts = bulk.by_column(detector, sorted(change.parts.items()))
+    bulk.insert(connection, detector, parts, bulk.replacing(detector))
     _write_crossings(connection, change)
 
 

@@ -19,8 +19,7 @@ from monitor.store.database import reading, writing
 from monitor.store.schema import SLOT_COLUMNS, decision_arrival
 
 _KEPT_HOURS = KEPT // HOUR
-_ADDED = ", ".join(f"{name} = decision_arrival.{name} + excluded.{name}" for name in SLOT_COLUMNS)
-_CONFLICT = f"(topic, hour, part) DO UPDATE SET {_ADDED}"
+_CONFLICT = bulk.adding_to(decision_arrival, SLOT_COLUMNS)
 _COLUMNS = decision_arrival.c
 # Text is sent as it is: an expression of a dozen sums takes milliseconds to prepare.
 _SUMS = ", ".join(f"SUM({name})" for name in SLOT_COLUMNS)
@@ -34,13 +33,8 @@ def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int,
     hours: defaultdict[int, list[int]] = defaultdict(lambda: [0] * SLOTS_HOUR)
     for slot, number in arrivals.items():
         hours[slot // SLOTS_HOUR][slot % SLOTS_HOUR] += number
-    keys = sorted(hours)
-    columns: bulk.Columns = {
-        "topic": [shard.topic] * len(keys),
-        "hour": keys,
-        "part": [shard.partition] * len(keys),
-        **{name: [hours[hour][place] for hour in keys] for place, name in enumerate(SLOT_COLUMNS)},
-    }
+    rows = [(shard.topic, hour, shard.partition, *sums) for hour, sums in sorted(hours.items())]
+    columns = bulk.by_column(decision_arrival, rows)
     bulk.insert(connection, decision_arrival, columns, _CONFLICT)
 
 

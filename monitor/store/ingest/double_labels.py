@@ -117,5 +117,5 @@ def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]])
         connection,
         double_label,
         {"hour": hours, "id": ids, **dict(zip(_FIELDS, columns, strict=True))},
-        "(hour, id) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in _FIELDS),
+        bulk.replacing(double_label),
     )

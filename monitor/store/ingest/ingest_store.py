@@ -54,17 +54,12 @@ def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -
         return
     letters = flush.dead_letters[: _room_for_dead_letters(connection, flush.shard, now)]
     flush.tallies.unkept += len(flush.dead_letters) - len(letters)
-    columns: bulk.Columns = {
-        "topic": [flush.shard.topic] * len(letters),
-        "part": [flush.shard.partition] * len(letters),
-        "msg_offset": [letter.offset for letter in letters],
-        "item": [letter.index for letter in letters],
-        "reason": [letter.reason for letter in letters],
-        "field": [letter.field for letter in letters],
-        "payload_hash": [letter.payload_hash for letter in letters],
-        "seen_at": [now] * len(letters),
-    }
-    bulk.insert(connection, dead_letter, columns)
+    shard = (flush.shard.topic, flush.shard.partition)
+    rows = [
+        (*shard, letter.offset, letter.index, letter.reason, letter.field, letter.payload_hash, now)
+        for letter in letters
+    ]
+    bulk.insert(connection, dead_letter, bulk.by_column(dead_letter, rows))
 
 
 def _room_for_dead_letters(connection: sa.Connection, shard: Shard, now: int) -> int:

@@ -14,16 +14,13 @@ from monitor.core.blindness import KEPT_WEEKS, WEEK_HOURS, silent_since
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import Grain, pane_of
 from monitor.records import Shard
+from monitor.store import bulk
 from monitor.store.database import database_now, reading, writing
 from monitor.store.schema import label_arrival
 
 KEPT_HOURS = KEPT_WEEKS * WEEK_HOURS
 """Hours kept before the newest: what is usual stays known after a silence of any length."""
-_ADD = sa.text(
-    "INSERT INTO label_arrival (topic, hour, part, n) VALUES (:topic, :hour, :part, :n)"
-    " ON CONFLICT (topic, hour, part) DO UPDATE SET n = label_arrival.n + excluded.n"
-)
-
+_ADDED = bulk.adding_to(label_arrival, ("n",))
 _BY_HOUR = (
     sa.select(label_arrival.c.hour, sa.func.sum(label_arrival.c.n).label("came"))
     .where(label_arrival.c.topic == sa.bindparam("of"))
@@ -39,8 +36,8 @@ def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) 
     number = int(np.count_nonzero(labels.complaint == 0))
     if number:
         hour = pane_of(database_now(connection), Grain.HOUR)
-        row = {"topic": shard.topic, "hour": hour, "part": shard.partition, "n": number}
-        connection.execute(_ADD, row)
+        columns = bulk.by_column(label_arrival, [(shard.topic, hour, shard.partition, number)])
+        bulk.insert(connection, label_arrival, columns, _ADDED)
 
 
 def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int | None:

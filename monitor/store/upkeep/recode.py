@@ -23,7 +23,7 @@ from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed,
 from monitor.store.database import writing
 from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.calendar_tables import forget_calendar
-from monitor.store.evaluator.pane_sums import SUMS, adding_to
+from monitor.store.evaluator.pane_sums import SUMS
 from monitor.store.evaluator.published_values import Forgotten, forget_published
 from monitor.store.evaluator.stored_detection import forget_detection
 from monitor.store.evaluator.stored_incidents import forget_incidents
@@ -117,17 +117,14 @@ def _atom_within(text: str, kept: Coding) -> str:
 
 def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
     """Add the counts of cells that are merged to their new cells, and delete the old ones."""
-    for table in (counts,):
-        name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
-        panes = ", ".join(keys)
-        _for_each(
-            connection,
-            recoded,
-            f"INSERT INTO {name} ({panes}, cell, {_NAMES}) SELECT {panes}, w.atom, {SUMS}"
-            f" FROM {name} JOIN w ON w.id = {name}.cell WHERE true GROUP BY {panes}, w.atom"
-            f" ON CONFLICT {adding_to(table)}",
-        )
-        _for_each(connection, recoded, f"DELETE FROM {name} WHERE cell IN (SELECT id FROM w)")
+    _for_each(
+        connection,
+        recoded,
+        f"INSERT INTO counts (grain, pane, cell, {_NAMES}) SELECT grain, pane, w.atom, {SUMS}"
+        " FROM counts JOIN w ON w.id = counts.cell WHERE true GROUP BY grain, pane, w.atom"
+        f" ON CONFLICT {bulk.adding_to(counts, COUNTER_COLUMNS)}",
+    )
+    _for_each(connection, recoded, "DELETE FROM counts WHERE cell IN (SELECT id FROM w)")
 
 
 def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
