@@ -13,7 +13,6 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.records import Shard
-from monitor.shard_status import Tallies
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.schema import (
@@ -24,7 +23,7 @@ from monitor.store.schema import (
     pending,
     waiting_label,
 )
-from monitor.store.shard_rows import is_shard, lock_shards
+from monitor.store.shard_rows import is_shard, lock_shards, tallies_of
 
 FORGOTTEN = "forgotten"
 """Reason of unmatched labels that were removed while they waited."""
@@ -80,7 +79,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
         for shard, row in shards.items():
             shard_key = {"topic": shard.topic, "part": shard.partition}
             if number := _forget_in(connection, waiting_label, key, **shard_key):
-                _close_waiting(connection, shard, row.tallies, number, FORGOTTEN)
+                _close_waiting(connection, shard, row, number, FORGOTTEN)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
 
@@ -142,16 +141,16 @@ def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElemen
     for shard, row in lock_shards(connection).items():
         of_shard = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
         if number := connection.execute(sa.delete(waiting_label).where(*of_shard, *where)).rowcount:
-            _close_waiting(connection, shard, row.tallies, number, reason)
+            _close_waiting(connection, shard, row, number, reason)
             total += number
     return total
 
 
 def _close_waiting(
-    connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str
+    connection: sa.Connection, shard: Shard, row: sa.Row[Any], number: int, reason: str
 ) -> None:
     """Count a number of a shard's waiting labels as unmatched for a reason; fence the shard."""
-    tallies = msgspec.json.decode(stored, type=Tallies)
+    tallies = tallies_of(row)
     tallies.waiting -= number
     tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number
     connection.execute(

@@ -10,15 +10,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import RetiredTopicError, StoreError
 from monitor.records import Shard
-from monitor.shard_status import Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership
-from monitor.store.shard_rows import lock_shards
+from monitor.store.shard_rows import lock_shards, tallies_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def _lines(leaving: Iterable[str], coming: Iterable[str]) -> Iterator[str]:
 def _refuse(rows: Iterable[sa.Row[Any]], topics: ConfiguredTopics) -> None:
     """Raise an error if the settings exchange the topics of decisions and labels."""
     for row in rows:
-        tallies = msgspec.json.decode(row.tallies, type=Tallies)
+        tallies = tallies_of(row)
         if row.topic == topics.decisions and (tallies.unmatched or tallies.waiting):
             raise _exchanged("stream.decisions_topic", row.topic, "labels")
         if row.topic == topics.labels and tallies.requested:

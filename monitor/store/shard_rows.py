@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import StoreError
 from monitor.records import Shard
-from monitor.shard_status import CREATED_AGAIN, ShardStatus, Tallies
+from monitor.shard_status import CREATED_AGAIN, Claim, ShardStatus, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
+
+ShardRecord = TypeVar("ShardRecord", Claim, ShardStatus)
 
 _ALL = sa.select(ownership).order_by(ownership.c.topic, ownership.c.part)
 _NEWEST = sa.select(sa.func.max(ownership.c.max_decided_at)).where(
@@ -50,25 +52,19 @@ def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
 
 def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
     """Return the status of every shard, in (topic, partition) order, within a transaction."""
-    rows = connection.execute(_ALL)
-    return [
-        ShardStatus(
-            shard=Shard(row.topic, row.part),
-            epoch=row.epoch,
-            seq=row.seq,
-            owner=row.owner,
-            start_offset=row.start_offset,
-            next_offset=row.next_offset,
-            max_decided_at=row.max_decided_at,
-            watermark=row.watermark,
-            tallies=msgspec.json.decode(row.tallies, type=Tallies),
-            holds_back=row.holds_back,
-            parked=row.parked,
-            flushed_at=row.flushed_at,
-            retired_at=row.retired_at,
-        )
-        for row in rows
-    ]
+    return [shard_record(ShardStatus, row) for row in connection.execute(_ALL)]
+
+
+def shard_record(kind: type[ShardRecord], row: sa.Row[Any]) -> ShardRecord:
+    """Return a row of ``ownership`` as a record whose fields are named like the columns."""
+    names = {field.name for field in fields(kind)} - {"shard", "tallies"}
+    values = {name: getattr(row, name) for name in names}
+    return kind(shard=Shard(row.topic, row.part), tallies=tallies_of(row), **values)
+
+
+def tallies_of(row: sa.Row[Any]) -> Tallies:
+    """Return the totals of a shard, as its row of ``ownership`` has them."""
+    return msgspec.json.decode(row.tallies, type=Tallies)
 
 
 def read_watermark(connection: sa.Connection, topic: str) -> int | None:
@@ -185,7 +181,7 @@ def resume_from(
         again = 0 if CREATED_AGAIN in (row.parked or "") else max(-moved, 0)
         if before is not None and not force:
             _refuse(shard, row.parked, before, offset, again)
-        tallies = msgspec.json.decode(row.tallies, type=Tallies)
+        tallies = tallies_of(row)
         tallies.gaps += max(moved, 0)
         tallies.jumps = 0
         start = offset if row.start_offset is None else row.start_offset + min(moved, 0)

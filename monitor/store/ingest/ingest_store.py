@@ -21,7 +21,7 @@ from monitor.flushes import Dictionary, FlushResult, ShardFlush
 from monitor.id_key import NEAR, IdKey
 from monitor.ports import Clock
 from monitor.records import Shard
-from monitor.shard_status import Claim, ShardStatus, Tallies
+from monitor.shard_status import Claim, ShardStatus
 from monitor.store import bulk, deltas
 from monitor.store.bias_score_rows import write_bias_scores
 from monitor.store.codings import lock_eras, require_eras
@@ -39,7 +39,14 @@ from monitor.store.ingest.recent import RecentDecisions
 from monitor.store.ingest.stored_decisions import StoredDecisions
 from monitor.store.retired import require_in_use
 from monitor.store.schema import dead_letter, delta, ownership
-from monitor.store.shard_rows import is_shard, park, read_newest, read_statuses, read_watermark
+from monitor.store.shard_rows import (
+    is_shard,
+    park,
+    read_newest,
+    read_statuses,
+    read_watermark,
+    shard_record,
+)
 
 MAX_DEAD_LETTERS = 10_000
 """Dead letters kept per shard and day (UTC); more are only counted."""
@@ -161,20 +168,7 @@ class IngestStore:
                     )
                     .returning(*ownership.c)
                 ).one()
-                claims.append(
-                    Claim(
-                        shard=shard,
-                        epoch=row.epoch,
-                        next_offset=row.next_offset,
-                        start_offset=row.start_offset,
-                        max_decided_at=row.max_decided_at,
-                        watermark=row.watermark,
-                        tallies=msgspec.json.decode(row.tallies, type=Tallies),
-                        topic_id=row.topic_id,
-                        parked=row.parked,
-                        flushes=row.flushes,
-                    )
-                )
+                claims.append(shard_record(Claim, row))
             after_gap = open_losses(connection, shards)
         self._after_gap = (self._after_gap - set(shards)) | after_gap
         return claims

@@ -375,8 +375,7 @@ def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelCol
         connection,
         label_state,
         {"hour": hours, "id": ids, "complaint": complaints, **label_columns},
-        "(hour, id, complaint) DO UPDATE SET "
-        + ", ".join(f"{name} = excluded.{name}" for name in label_columns),
+        bulk.replacing(label_state),
     )
 
 
