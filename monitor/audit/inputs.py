@@ -211,15 +211,18 @@ def results_digest(judged: Results, baseline: Results | None = None) -> str:
 
 
 def result_fields(row: Row) -> dict[str, object]:
-    """Return a row's key and decided fields by name, for hashing; an infinite threshold is None."""
+    """Return a row's key and decided fields by name, for hashing and writing.
+
+    An infinite threshold is None.
+    """
     observed = row.observed
     return {
         "pair_id": row.item.pair,
         "variant": row.item.variant,
-        "route": observed.route.name.lower(),
         "judge_score": observed.score,
         "threshold": observed.threshold if isfinite(observed.threshold) else None,
         "evidence_passed": observed.evidence_passed,
+        "route": observed.route.name.lower(),
         "versions": asdict(row.versions),
     }
 

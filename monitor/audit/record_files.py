@@ -19,6 +19,7 @@ import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
@@ -166,17 +167,21 @@ class ResultFields(SetFields, forbid_unknown_fields=True, frozen=True, kw_only=T
     route: RouteName | None = None
 
 
-HINTS: dict[type[Struct], dict[str, Any]] = {
-    fields: get_type_hints(fields, include_extras=True)
-    for fields in (VersionFields, SetFields, ResultFields)
-}
-REQUIRED = {
-    fields: frozenset(field.name for field in structs.fields(fields) if field.required)
-    for fields in HINTS
-}
-SET_NAMES = frozenset(HINTS[SetFields])
-RESULT_NAMES = frozenset(HINTS[ResultFields]) - SET_NAMES
-ALL_NAMES = tuple(HINTS[ResultFields])
+@cache
+def hints_of(kind: type[Struct]) -> dict[str, Any]:
+    """Return the types of a record's fields by name, with their descriptions."""
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def required_of(kind: type[Struct]) -> frozenset[str]:
+    """Return the names of the fields that a record must have."""
+    return frozenset(field.name for field in structs.fields(kind) if field.required)
+
+
+SET_NAMES = frozenset(hints_of(SetFields))
+RESULT_NAMES = frozenset(hints_of(ResultFields)) - SET_NAMES
+ALL_NAMES = tuple(hints_of(ResultFields))
 
 
 def words(hint: Any) -> str:
@@ -234,6 +239,34 @@ def unknown(path: Path, line: int, allowed: Iterable[str], *parts: str) -> Audit
     near = get_close_matches(".".join(parts).lower()[:64], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     text = f"unknown field; {hint}known here: {', '.join(names)}"
+    return problem(path, text, line=line, field=field_name(*parts))
+
+
+def first_error(
+    path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
+) -> AuditError:
+    """Build the error for the first field, in declared order, that is missing or does not fit."""
+    for name, hint in hints_of(kind).items():
+        parts = (*parents, name)
+        if name in record and not fits(record[name], hint):
+            return _unfit_error(path, line, record[name], hint, *parts)
+        if name not in record and name in required_of(kind):
+            text = f"missing; write {words(hint)}"
+            return problem(path, text, line=line, field=field_name(*parts))
+    name = next(name for name in record if name not in hints_of(kind))
+    return unknown(path, line, hints_of(kind), *parents, name)
+
+
+def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+    """Return the error for a value that does not fit; it names the innermost unfit field."""
+    if parts == ("versions",) and isinstance(value, dict):
+        return first_error(path, line, value, VersionFields, *parts)
+    if parts == ("attributes",) and isinstance(value, dict) and value:
+        name = next(name for name in value if not fits({name: value[name]}, hint))
+        inner = Label if fits(name, AttributeName) else AttributeName
+        unfit = value[name] if inner is Label else name
+        return _unfit_error(path, line, unfit, inner, *parts, name)
+    text = f"found {kind_of(value)}; write {words(hint)}"
     return problem(path, text, line=line, field=field_name(*parts))
 
 
@@ -394,7 +427,7 @@ def _read_bytes(path: Path) -> bytes:
 
 _COLUMNS = (
     *(name for name in ALL_NAMES if name not in {"attributes", "versions"}),
-    *(f"versions.{name}" for name in HINTS[VersionFields]),
+    *(f"versions.{name}" for name in hints_of(VersionFields)),
 )
 _SHOWN_COLUMNS = (*_COLUMNS, "attributes.NAME")
 _TRUE_OR_FALSE = {"synthetic", "expected_ready", "reviewers_agree", "held_out", "evidence_passed"}
@@ -453,7 +486,7 @@ def _convert_cell(path: Path, line: int, name: str, cell: str) -> object:
         return parse_json(path, line, cell, name)
     if name == "varies":
         names = cell.split()
-        return names if fits(names, HINTS[SetFields][name]) else cell
+        return names if fits(names, hints_of(SetFields)[name]) else cell
     if name in _TRUE_OR_FALSE:
         return _TRUTHS.get(cell.lower(), cell)
     if name in _NUMBERS and _NUMBER.match(cell):

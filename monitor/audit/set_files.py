@@ -13,11 +13,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from msgspec import Struct, ValidationError, convert, structs
+from msgspec import ValidationError, convert, structs
 
 from monitor.audit.inputs import (
     Item,
@@ -27,32 +27,25 @@ from monitor.audit.inputs import (
     RunVersions,
     item_fields,
     request_digest,
+    result_fields,
     set_fields,
 )
 from monitor.audit.record_files import (
     ALL_NAMES,
-    HINTS,
-    REQUIRED,
     RESULT_NAMES,
-    Label,
     ResultFields,
     SetFields,
-    VersionFields,
-    field_name,
-    fits,
+    first_error,
     is_csv,
     is_gzipped,
     json_records,
-    kind_of,
     nested_records,
     problem,
     unknown,
-    words,
 )
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 from monitor.errors import AuditError
-from monitor.settings.kinds import AttributeName
 
 Fields = TypeVar("Fields", bound=SetFields)
 
@@ -88,7 +81,7 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
     try:
         fields = convert(record, kind)
     except ValidationError:
-        raise _first_error(path, line, record, kind) from None
+        raise first_error(path, line, record, kind) from None
     try:
         request_hash = request_digest(fields.request)
     except (ValueError, RecursionError):
@@ -98,34 +91,6 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
         text = "not the hash of the request beside it; leave one of the two out"
         raise problem(path, text, line=line, field="request_sha256")
     return structs.replace(fields, request_sha256=request_hash) if request_hash else fields
-
-
-def _first_error(
-    path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
-) -> AuditError:
-    """Build the error for the first field, in declared order, that is missing or does not fit."""
-    for name, hint in HINTS[kind].items():
-        parts = (*parents, name)
-        if name in record and not fits(record[name], hint):
-            return _unfit_error(path, line, record[name], hint, *parts)
-        if name not in record and name in REQUIRED[kind]:
-            text = f"missing; write {words(hint)}"
-            return problem(path, text, line=line, field=field_name(*parts))
-    name = next(name for name in record if name not in HINTS[kind])
-    return unknown(path, line, HINTS[kind], *parents, name)
-
-
-def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
-    """Return the error for a value that does not fit; it names the innermost unfit field."""
-    if parts == ("versions",) and isinstance(value, dict):
-        return _first_error(path, line, value, VersionFields, *parts)
-    if parts == ("attributes",) and isinstance(value, dict) and value:
-        name = next(name for name in value if not fits({name: value[name]}, hint))
-        inner = Label if fits(name, AttributeName) else AttributeName
-        unfit = value[name] if inner is Label else name
-        return _unfit_error(path, line, unfit, inner, *parts, name)
-    text = f"found {kind_of(value)}; write {words(hint)}"
-    return problem(path, text, line=line, field=field_name(*parts))
 
 
 def read_results(path: Path) -> Results:
@@ -242,18 +207,8 @@ def write_rows(path: Path, probe_set: ProbeSet, rows: Iterable[Row]) -> None:
     Raises:
         AuditError: as :func:`write_set`.
     """
-    results = (item_fields(row.item) | _result_fields(row) for row in rows)
+    results = (item_fields(row.item) | result_fields(row) for row in rows)
     _write(path, (set_fields(probe_set) | row for row in results), ResultFields)
-
-
-def _result_fields(row: Row) -> dict[str, object]:
-    return {
-        "judge_score": row.observed.score,
-        "threshold": row.observed.threshold,
-        "evidence_passed": row.observed.evidence_passed,
-        "route": row.observed.route.name.lower(),
-        "versions": asdict(row.versions),
-    }
 
 
 def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetFields]) -> None:

@@ -9,22 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from msgspec import Meta, Struct, ValidationError, convert, structs
+from msgspec import Meta, Struct, ValidationError, convert
 
 from monitor.audit.record_files import (
     Label,
     Record,
     Truth,
     csv_table,
-    field_name,
-    fits,
+    first_error,
+    hints_of,
     is_csv,
     json_records,
-    kind_of,
     parse_json,
     problem,
     unknown,
-    words,
 )
 
 ASSOCIATED = ("X", "Y", "A", "B")
@@ -151,23 +149,14 @@ def typed(
     try:
         return convert(fields, kind)
     except ValidationError:
-        hints = get_type_hints(kind, include_extras=True)
-    required = {field.encode_name for field in structs.fields(kind) if field.required}
-    for name, hint in hints.items():
-        if name in fields and not fits(fields[name], hint):
-            text = f"found {kind_of(fields[name])}; write {words(hint)}"
-            raise problem(path, text, line=line, field=field_name(*place, name))
-        if name not in fields and name in required:
-            text = f"missing; write {words(hint)}"
-            raise problem(path, text, line=line, field=field_name(*place, name))
-    raise unknown(path, line, hints, *place, next(name for name in fields if name not in hints))
+        raise first_error(path, line, fields, kind, *place) from None
 
 
 def _lines(path: Path, kind: type[Struct]) -> Iterable[Record]:
     """Return line number and fields of each record, from JSON lines or CSV."""
     if not is_csv(path):
         return json_records(path)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = hints_of(kind)
     header, rows = csv_table(path)
     for name in header:
         if name not in hints:
