@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from monitor.core.bias_scores import BiasScore
-from monitor.core.time import DAY
 from monitor.store import bulk
-from monitor.store.database import reading, writing
+from monitor.store.database import reading
 from monitor.store.schema import bias_score
 
 _COLUMNS = tuple(column.name for column in bias_score.columns)
@@ -31,9 +30,3 @@ def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:
     query = sa.select(bias_score).order_by(bias_score.c.dimension, bias_score.c.day)
     with reading(engine) as connection:
         return [BiasScore(**row) for row in connection.execute(query).mappings()]
-
-
-def delete_before(engine: sa.Engine, instant: int) -> None:
-    """Delete bias scores of days before an instant (microseconds)."""
-    with writing(engine) as connection:
-        connection.execute(sa.delete(bias_score).where(bias_score.c.day < instant // DAY))

@@ -15,12 +15,10 @@ from monitor.core.expected_arrivals import KEPT, SLOTS_HOUR
 from monitor.core.time import HOUR
 from monitor.records import Shard
 from monitor.store import bulk
-from monitor.store.database import reading, writing
 from monitor.store.schema import SLOT_COLUMNS, decision_arrival
 
-_KEPT_HOURS = KEPT // HOUR
+KEPT_HOURS = KEPT // HOUR
 _CONFLICT = bulk.adding_to(decision_arrival, SLOT_COLUMNS)
-_COLUMNS = decision_arrival.c
 # Text is sent as it is: an expression of a dozen sums takes milliseconds to prepare.
 _SUMS = ", ".join(f"SUM({name})" for name in SLOT_COLUMNS)
 _SLOTS = f"SELECT hour, {_SUMS} FROM decision_arrival WHERE topic = :topic AND hour"
@@ -54,7 +52,7 @@ def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[in
         topic: of the decisions.
         newest: slot of the newest decision.
     """
-    first = newest // SLOTS_HOUR - _KEPT_HOURS
+    first = newest // SLOTS_HOUR - KEPT_HOURS
     return _slots(connection, _HOURS_SINCE, topic, first)
 
 
@@ -67,14 +65,3 @@ def _slots(connection: sa.Connection, query: str, topic: str, hour: int) -> dict
         for place, number in enumerate(numbers)
         if number
     }
-
-
-def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete decision arrivals over five weeks before the newest hour that is not in the future."""
-    with reading(engine) as connection:
-        past = sa.select(sa.func.max(_COLUMNS.hour)).where(_COLUMNS.hour <= now // HOUR)
-        newest = connection.execute(past).scalar()
-    if newest is not None:
-        with writing(engine) as connection:
-            old = _COLUMNS.hour < newest - _KEPT_HOURS
-            connection.execute(sa.delete(decision_arrival).where(old))

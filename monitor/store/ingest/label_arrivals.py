@@ -15,7 +15,7 @@ from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import Grain, pane_of
 from monitor.records import Shard
 from monitor.store import bulk
-from monitor.store.database import database_now, reading, writing
+from monitor.store.database import database_now
 from monitor.store.schema import label_arrival
 
 KEPT_HOURS = KEPT_WEEKS * WEEK_HOURS
@@ -51,14 +51,3 @@ def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int 
     rows = connection.execute(_BY_HOUR, {"of": topic})
     arrivals = {row.hour: int(row.came) for row in rows}
     return silent_since(arrivals, pane_of(now, Grain.HOUR))
-
-
-def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete label arrivals over KEPT_HOURS before the newest hour that is not in the future."""
-    hour = label_arrival.c.hour
-    with reading(engine) as connection:
-        past = sa.select(sa.func.max(hour)).where(hour <= pane_of(now, Grain.HOUR))
-        newest = connection.execute(past).scalar()
-    if newest is not None:
-        with writing(engine) as connection:
-            connection.execute(sa.delete(label_arrival).where(hour < newest - KEPT_HOURS))

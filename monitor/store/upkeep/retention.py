@@ -8,24 +8,26 @@ from functools import cache
 import sqlalchemy as sa
 
 from monitor.core.publish.release import AFTER_HORIZON
-from monitor.core.time import HOUR, Grain, pane_of
-from monitor.store import bias_score_rows
+from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting, note_dropped
 from monitor.store.evaluator import calendar_tables, published_tables, weekly_releases
 from monitor.store.id_keys import expire_own_key
 from monitor.store.ingest import decision_arrivals, label_arrivals
 from monitor.store.schema import (
+    bias_score,
     cluster_day,
     cohort,
     counts,
     crossing,
     dead_letter,
+    decision_arrival,
     double_label,
     incident,
     incident_act,
     incident_crossing,
     incident_stream,
+    label_arrival,
     label_state,
     pending,
     route_cohort,
@@ -84,9 +86,9 @@ def apply(
         weekly_releases.thin_before(engine, slowest - policy.horizon - AFTER_HORIZON)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
-    label_arrivals.drop_arrivals(engine, now)
-    decision_arrivals.drop_arrivals(engine, now)
-    bias_score_rows.delete_before(engine, now - policy.snapshots)
+    _drop_arrivals(engine, label_arrival.c.hour, label_arrivals.KEPT_HOURS, now)
+    _drop_arrivals(engine, decision_arrival.c.hour, decision_arrivals.KEPT_HOURS, now)
+    _drop(engine, bias_score, bias_score.c.day < (now - policy.snapshots) // DAY)
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
     _thin_snapshots(engine, now - policy.snapshots)
 
@@ -112,7 +114,8 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
         (Grain.DAY, policy.aggregates),
         (Grain.WEEK, policy.aggregates),
     ):
-        _drop_panes(engine, counts, grain, slowest - kept)
+        end, step = pane_of(slowest - kept, grain), max(1, HOUR // grain)
+        _drop_before(engine, counts.c.pane, end, step, of_grain(grain))
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
@@ -147,9 +150,13 @@ def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
     return sa.exists().where(later.c[column.name] > column)
 
 
-def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
-    end, an_hour = pane_of(before, grain), max(1, HOUR // grain)
-    _drop_before(engine, table.c.pane, end, an_hour, of_grain(table, grain))
+def _drop_arrivals(engine: sa.Engine, hour: sa.Column[int], kept: int, now: int) -> None:
+    """Delete arrivals over ``kept`` hours before the newest hour that is not in the future."""
+    with reading(engine) as connection:
+        past = sa.select(sa.func.max(hour)).where(hour <= now // HOUR)
+        newest = connection.execute(past).scalar()
+    if newest is not None:
+        _drop(engine, hour.table, hour < newest - kept)
 
 
 def _drop_before(

@@ -140,7 +140,7 @@ class _Panes:
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
         """Yield the panes with rows from ``first`` to ``end``, by one index look-up per pane."""
         several = self.column.table is counts
-        query = first_of(self.column, *([of_grain(counts, self.grain)] if several else []))
+        query = first_of(self.column, *([of_grain(self.grain)] if several else []))
         with reading(engine) as connection:
             while True:
                 pane = connection.execute(query, {"least": first, "before": end}).scalar()
@@ -161,9 +161,9 @@ def first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select
 
 
 @cache
-def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
+def of_grain(grain: Grain) -> sa.ColumnElement[bool]:
     """Return the SQL condition for the panes of one grain in a table."""
-    return table.c.grain == int(grain)
+    return counts.c.grain == int(grain)
 
 
 def _portion_of_panes(
