@@ -47,9 +47,9 @@ class Forgotten:
         """Return True when a group-by or its reference has a forgotten name or value."""
         return any(map(self.names, attributes)) or self.slice(reference)
 
-    def limit(self, attributes: Collection[str], slice_: str) -> bool:
-        """Return True if a limit's group-by or slice is forgotten; an empty slice means all."""
-        return self.group(attributes) or bool(slice_ and self.slice(slice_))
+    def place(self, group_by: str, slice_: str) -> bool:
+        """Return True if a group-by or a slice of it is forgotten; an empty slice means all."""
+        return self.group(group_by.split("+")) or bool(slice_ and self.slice(slice_))
 
     def stream(self, stream: Stream) -> bool:
         """Return True when a stream watches a forgotten name or value."""
@@ -92,16 +92,14 @@ def _prune_release(release: Release, gone: Forgotten) -> Release:
         findings=tuple(
             incident
             for incident in release.findings
-            if not (gone.group(incident.group_by.split("+")) or gone.slice(incident.slice))
+            if not gone.place(incident.group_by, incident.slice)
         ),
     )
 
 
 def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
     """Return the incident, with its slice withheld if that is forgotten."""
-    if incident.slice == WITHHELD or not (
-        gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
-    ):
+    if incident.slice == WITHHELD or not gone.place(incident.group_by, incident.slice):
         return incident
     return replace(incident, group_by="", slice=WITHHELD)
 
@@ -121,9 +119,7 @@ def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
     )
     incidents = tuple(_prune_incident(incident, gone) for incident in table.incidents)
     own_limits = tuple(
-        limit
-        for limit in table.own_limits
-        if not gone.limit(limit.group_by.split("+"), limit.slice)
+        limit for limit in table.own_limits if not gone.place(limit.group_by, limit.slice)
     )
     return replace(table, windows=windows, incidents=incidents, own_limits=own_limits)
 
@@ -132,9 +128,7 @@ def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
     """Return the incident; without slice, values and diagnosis if the slice is forgotten."""
     inherited = tuple(text for text in incident.inherited if not gone.slice(text))
     kept = replace(incident, inherited=inherited)
-    if incident.slice == WITHHELD or not (
-        gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
-    ):
+    if incident.slice == WITHHELD or not gone.place(incident.group_by, incident.slice):
         return kept
     hidden = replace(kept, group_by="", slice=WITHHELD, share=None, stage=None)
     return replace(hidden, first=None, latest=None)
@@ -166,15 +160,13 @@ def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgo
         g for g in record["group_bys"] if not gone.group(g["attributes"], g["reference"])
     ]
     if "own_limits" in numbers:
-        kept = [
-            limit
-            for limit in numbers.pop("own_limits")
-            if not gone.limit(limit[0].split("+"), limit[1])
-        ]
+        kept = [limit for limit in numbers.pop("own_limits") if not gone.place(*limit[:2])]
         numbers |= {"own_limits": kept} if kept else {}
     if "limit" in record:
         record["limit"] = [
-            limit for limit in record["limit"] if not gone.limit(limit["group_by"], limit["slice"])
+            limit
+            for limit in record["limit"]
+            if not gone.place("+".join(limit["group_by"]), limit["slice"])
         ]
     values = {"numbers": _canonical(numbers), "record": _canonical(record)}
     if values != {"numbers": row.numbers, "record": row.record}:

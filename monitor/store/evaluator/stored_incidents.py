@@ -268,7 +268,7 @@ def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
 def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, None]]:
     if incident.group_by is None or incident.slice is None:
         return
-    if gone.group(incident.group_by.split("+")) or gone.slice(incident.slice):
+    if gone.place(incident.group_by, incident.slice):
         yield from ((name, None) for name in _OF_SLICE)
 
 
