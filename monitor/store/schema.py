@@ -249,26 +249,27 @@ cluster_day = Table(
 )
 
 
-cohort = Table(
-    "cohort",
-    metadata,
-    *_ids("hour"),
-    Column("state", Text, nullable=False),
-    Column("live", Boolean, nullable=False),
-    Column("consumed_at", BigInteger, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    comment="What became of the cohort of every hour, and the counts that the detectors consumed.",
-)
+def _cohorts(name: str, comment: str) -> Table:
+    """Return a table with a row per hour that was consumed, and with the counts of it."""
+    return Table(
+        name,
+        metadata,
+        *_ids("hour"),
+        Column("state", Text, nullable=False),
+        Column("live", Boolean, nullable=False),
+        Column("consumed_at", BigInteger, nullable=False),
+        Column("payload", LargeBinary, nullable=False),
+        comment=comment,
+    )
 
-route_cohort = Table(
+
+cohort = _cohorts(
+    "cohort",
+    "What became of the cohort of every hour, and the counts that the detectors consumed.",
+)
+route_cohort = _cohorts(
     "route_cohort",
-    metadata,
-    *_ids("hour"),
-    Column("state", Text, nullable=False),
-    Column("live", Boolean, nullable=False),
-    Column("consumed_at", BigInteger, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    comment="The same of what needs no labels: hours have their turn as soon as they are closed.",
+    "The same of what needs no labels: hours have their turn as soon as they are closed.",
 )
 
 detector = Table(
