@@ -206,11 +206,7 @@ class CountedCohorts:
             hours: pane indices, increasing.
             live: whether they may page.
         """
-        query = (
-            f"SELECT pane, cell, {', '.join(COUNTER_COLUMNS)} FROM counts WHERE grain = :grain"
-            " AND pane >= :first AND pane < :end ORDER BY pane, cell"
-        )
-        table = self._read_hours(query, COUNTERS + 2, hours)
+        table = self._read_hours(COUNTER_COLUMNS, hours)
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], table[:, 2:]), live=live)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
@@ -220,11 +216,7 @@ class CountedCohorts:
             hours: pane indices, increasing.
             live: whether they may page.
         """
-        query = (
-            "SELECT pane, cell, n FROM counts WHERE grain = :grain"
-            " AND pane >= :first AND pane < :end ORDER BY pane, cell"
-        )
-        table = self._read_hours(query, 3, hours)
+        table = self._read_hours(["n"], hours)
         values = np.zeros((len(table), COUNTERS), np.int64)
         values[:, Counter.N] = table[:, 2]
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], values), live=live)
@@ -244,11 +236,7 @@ class CountedCohorts:
         Returns:
             Hour, cell, and decisions and requests (shape (rows, 2)) of all rows with decisions.
         """
-        query = (
-            "SELECT pane, cell, n, q FROM counts WHERE grain = :grain"
-            " AND pane >= :first AND pane < :end AND n <> 0 ORDER BY pane, cell"
-        )
-        table = self._table(query, 4, first=first, end=end)
+        table = self._between(first, end, ["n", "q"], " AND n <> 0")
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
@@ -258,12 +246,8 @@ class CountedCohorts:
             Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of all rows
             that are not 0, in order.
         """
-        query = (
-            "SELECT pane, cell, n, q, labelled + undecidable FROM counts WHERE grain = :grain"
-            " AND pane >= :first AND pane < :end"
-            " AND (n <> 0 OR q <> 0 OR labelled <> 0 OR undecidable <> 0) ORDER BY pane, cell"
-        )
-        table = self._table(query, 5, first=first, end=end)
+        filled = " AND (n <> 0 OR q <> 0 OR labelled <> 0 OR undecidable <> 0)"
+        table = self._between(first, end, ["n", "q", "labelled + undecidable"], filled)
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
@@ -280,11 +264,19 @@ class CountedCohorts:
         hours, cells, requested, received = table[:, :4].T
         return hours, cells, requested, received, table[:, 4:]
 
-    def _read_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
-        """Return the integer rows of a query over the first to the last of ``hours``."""
+    def _read_hours(self, columns: Sequence[str], hours: Sequence[int]) -> Int64s:
+        """Return pane, cell and columns of all rows from the first to the last of ``hours``."""
         if not hours:
-            return np.zeros((0, width), np.int64)
-        return self._table(query, width, first=hours[0], end=hours[-1] + 1)
+            return np.zeros((0, len(columns) + 2), np.int64)
+        return self._between(hours[0], hours[-1] + 1, columns)
+
+    def _between(self, first: int, end: int, columns: Sequence[str], filled: str = "") -> Int64s:
+        """Return pane, cell and columns of the rows from ``first`` to before ``end``, in order."""
+        query = (
+            f"SELECT pane, cell, {', '.join(columns)} FROM counts WHERE grain = :grain"
+            f" AND pane >= :first AND pane < :end{filled} ORDER BY pane, cell"
+        )
+        return self._table(query, len(columns) + 2, first=first, end=end)
 
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         """Return the integer rows of a query on hourly counts, with ``where`` as parameters."""
