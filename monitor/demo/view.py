@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from monitor.core.state import State
 from monitor.core.time import DAY, SECOND
 from monitor.demo.traffic import Produced
 from monitor.demo.world import REGRESSED, Truth
-from monitor.shard_status import ShardStatus, Tallies
+from monitor.shard_status import ShardStatus
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 REGRESSED_SLICE = f"language_variety={REGRESSED}"
@@ -168,26 +169,19 @@ class CommittedTotals:
     def from_statuses(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
         """Return the totals over the statuses of all shards."""
         tallies = [status.tallies for status in statuses]
+        dead_letters: Counter[str] = Counter()
+        for tally in tallies:
+            dead_letters.update(tally.dead_letters)
         return cls(
-            messages=sum(tally.messages for tally in tallies),
-            events=sum(tally.events for tally in tallies),
-            counted=sum(tally.counted for tally in tallies),
-            duplicates=sum(tally.duplicates for tally in tallies),
-            waiting=sum(tally.waiting for tally in tallies),
+            **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
             unmatched=sum(sum(tally.unmatched.values()) for tally in tallies),
-            stale=sum(tally.stale for tally in tallies),
-            thinned=sum(tally.thinned for tally in tallies),
-            dead_letters=_dead_letters_by_reason(tallies),
+            dead_letters=dict(sorted(dead_letters.items())),
             message_balance=sum(status.offsets_balance for status in statuses),
             event_balance=sum(tally.balance for tally in tallies),
         )
 
 
-def _dead_letters_by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
-    reasons = sorted({reason for shard in tallies for reason in shard.dead_letters})
-    return {
-        reason: sum(tally.dead_letters.get(reason, 0) for tally in tallies) for reason in reasons
-    }
+_SUMMED = ("messages", "events", "counted", "duplicates", "waiting", "stale", "thinned")
 
 
 @dataclass(frozen=True, slots=True)
