@@ -10,7 +10,7 @@ from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import LimitCheck, checks, limited, overall
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.limit_words import limit_text, limits_text, needed_text, own_limits_text
-from monitor.core.publish.lines import cell, places, total_place, window_of
+from monitor.core.publish.lines import all_places, cell, window_of
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -126,7 +126,7 @@ def _limited(contract: ContractTable, window: WindowTable, metric: Metric, now: 
     limits = [*filter(None, [usual]), *own_texts, f"needs {needed_text(contract, metric)}"]
     ratio = LimitKind.MIN_RATIO in contract.limit_kinds(metric)
     columns = f"slice|rate|n|{'gap in points, ratio' if ratio else 'gap in points'}|verdict: state"
-    rows = (_row(place, metric, ratio=ratio) for place in _places(contract, window))
+    rows = (_row(place, metric, ratio=ratio) for place in all_places(contract, window))
     return Section(
         f"{metric.row.name} ({role}): {'; '.join(limits)}",
         tuple(_spans(window, now, labelled=metric.labelled)),
@@ -137,10 +137,6 @@ def _limited(contract: ContractTable, window: WindowTable, metric: Metric, now: 
 def _name(place: Place) -> str:
     """Return the name of a row's slice, with a line for each attribute."""
     return slice_name(place.row.slice).replace(",", ",\n")
-
-
-def _places(contract: ContractTable, window: WindowTable) -> list[Place]:
-    return [total_place(contract, window), *places(contract, window)]
 
 
 def _row(place: Place, metric: Metric, *, ratio: bool) -> Iterator[str | TableCell]:
@@ -169,7 +165,7 @@ def _unlimited(contract: ContractTable, window: WindowTable, now: int) -> Iterat
     """Yield the section of selection and blocked rates that no limit is on; none if all are."""
     metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(contract)]
     if metrics:
-        rows = (_unlimited_row(place, metrics) for place in _places(contract, window))
+        rows = (_unlimited_row(place, metrics) for place in all_places(contract, window))
         columns = "|".join(["slice", *(metric.row.name for metric in metrics), "n"])
         spans = tuple(_spans(window, now, labelled=False))
         yield Section("rates without a limit", spans, table(columns, rows))
@@ -187,7 +183,7 @@ def _spans(window: WindowTable, now: int, *, labelled: bool) -> Iterator[str]:
     names: dict[Period | None, list[str]] = {}
     for part in tables_of(window):
         period = part.labelled if labelled else part.decisions
-        names.setdefault(period, []).append(getattr(part, "group_by", "all decisions"))
+        names.setdefault(period, []).append(part.group_by or "all decisions")
     for period, tables in names.items():
         yield f"{', '.join(tables)}: {span(period, now)}"
 

@@ -8,10 +8,9 @@ from datetime import date
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
-from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.lines import hidden_rates
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
 from monitor.core.publish.words import NONE, percent
-from monitor.core.state import State
 from monitor.core.time import to_datetime
 from monitor.present.document import Section, Table, table
 from monitor.reports.facts import UseCaseFacts
@@ -117,7 +116,7 @@ def incidents(report: WeeklyReport) -> Section:
 def lost(report: WeeklyReport) -> Section:
     """Return a section that lists excluded or lost data by contract, fault and period."""
     rows = [
-        (contract.contract, _name(part_table), fault, span)
+        (contract.contract, part_table.group_by or "all decisions", fault, span)
         for contract, window in report.windows()
         for part_table in tables_of(window)
         for fault, span in _faults(report, part_table)
@@ -135,10 +134,6 @@ def _faults(
             yield "events are lost, or may be", span
         if period.excluded:
             yield "declared bad, and left out", span
-
-
-def _name(part_table: WindowTable | GroupTable) -> str:
-    return part_table.group_by if isinstance(part_table, GroupTable) else "all decisions"
 
 
 def cannot_say(report: WeeklyReport) -> Section:
@@ -168,16 +163,11 @@ def _sampling(report: WeeklyReport) -> str:
 def _hidden(report: WeeklyReport) -> Iterator[str]:
     """Yield a sentence per contract that counts its hidden numbers."""
     for contract, window in report.windows():
-        states = [
-            state
-            for place in (total_place(contract, window), *places(contract, window))
-            for state in place.row.states.values()
-        ]
-        hidden = sum(state is State.SUPPRESSED for state in states)
+        listed, hidden = hidden_rates(contract, window)
         if not hidden:
             continue
         yield (
-            f"{report.named(contract)}{hidden} of {len(states)} rates are hidden to protect"
+            f"{report.named(contract)}{hidden} of {listed} rates are hidden to protect"
             f" privacy. Fewer than {contract.k} decisions or labels are behind each, or it would"
             " give away another one. We do not say which."
         )

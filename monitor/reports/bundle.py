@@ -10,15 +10,14 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.lines import hidden_rates
 from monitor.core.publish.release import Release, Revision
-from monitor.core.state import State
 from monitor.reports.as_json import SignatureLine, signature_lines
 from monitor.reports.decision import decide
 from monitor.reports.weekly_report import WeeklyReport, of_release
@@ -189,18 +188,10 @@ def _ledger(report: WeeklyReport, sources: BundleSources) -> Ledger:
     )
 
 
-def _hidden(release: Release) -> list[HiddenCells]:
-    """Return how many cells of each contract are hidden, and of how many."""
-    hidden_cells = []
+def _hidden(release: Release) -> Iterator[HiddenCells]:
+    """Yield how many cells of each contract are hidden, and of how many."""
     for contract, window in of_release(release):
-        rows = [
-            total_place(contract, window).row,
-            *(place.row for place in places(contract, window)),
-        ]
-        states = [state for row in rows for state in row.states.values()]
-        hidden = sum(state is State.SUPPRESSED for state in states)
-        hidden_cells.append(HiddenCells(contract.contract, contract.k, len(states), hidden))
-    return hidden_cells
+        yield HiddenCells(contract.contract, contract.k, *hidden_rates(contract, window))
 
 
 def _contracts(records: Mapping[tuple[str, str], str]) -> list[dict[str, Any]]:

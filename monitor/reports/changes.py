@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from monitor.core.metric import Metric
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.lines import all_metrics, places, total_place
+from monitor.core.publish.lines import all_metrics, all_places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release
-from monitor.core.publish.snapshot import GroupTable, ShownGap, ShownRate
+from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.publish.words import NONE, gap_text, rate_text
 from monitor.core.state import State
 from monitor.present.document import Section, table
@@ -92,15 +92,14 @@ def _figures_by_cell(release: Release) -> Mapping[_Key, Shown]:
             place.row.states[metric], place.row.rates.get(metric), place.row.gaps.get(metric)
         )
         for contract, window in of_release(release)
-        for place in (total_place(contract, window), *places(contract, window))
+        for place in all_places(contract, window)
         for metric in all_metrics(contract)
         if metric in place.row.states
     }
 
 
 def _key(place: Place, metric: Metric) -> _Key:
-    group_by = place.table.group_by if isinstance(place.table, GroupTable) else ""
-    return place.contract.contract, group_by, place.row.slice, metric
+    return place.contract.contract, place.table.group_by, place.row.slice, metric
 
 
 def changed(report: WeeklyReport) -> Section:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from monitor.core.metric import Metric
-from monitor.core.publish.lines import Cell, cell, places, total_place
+from monitor.core.publish.lines import Cell, all_places, cell
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
@@ -68,7 +68,7 @@ def weekly_rows(release: Release) -> dict[str, list[tuple[object, ...]]]:
     """Return the rows of each frame, in the order of ``COLUMNS``; None is withheld or coded."""
     rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for table, window in of_release(release):
-        for place in (total_place(table, window), *places(table, window)):
+        for place in all_places(table, window):
             rows["rates"] += _rates(release, place)
             rows["gaps"] += _gaps(release, place) if place.row.slice else ()
             rows["calibration"] += _calibration(release, place)
@@ -131,7 +131,7 @@ def _metrics(place: Place) -> list[Metric]:
 
 
 def _place(release: Release, place: Place) -> tuple[object, ...]:
-    table, group_by = place.contract, getattr(place.table, "group_by", "")
+    table, group_by = place.contract, place.table.group_by
     contract_columns = (table.contract, table.version, table.synthetic, table.k)
     return (release.week, *contract_columns, group_by, place.row.slice)
 

@@ -97,5 +97,5 @@ def state_text(state: State) -> str:
 
 def cell_key(judged: Judged) -> tuple[str, str, str, Metric]:
     """Return contract, group-by, slice and metric of a judged cell."""
-    group_by = getattr(judged.place.table, "group_by", "")
-    return judged.place.contract.contract, group_by, judged.place.row.slice, judged.cell.metric
+    place = judged.place
+    return place.contract.contract, place.table.group_by, place.row.slice, judged.cell.metric

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values, slice_name
-from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
+from monitor.core.publish.lines import Cell, all_metrics, all_places, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -171,11 +171,7 @@ def calibration(report: WeeklyReport) -> Section:
 
 def _band_table(contract: ContractTable, window: WindowTable, title: str) -> tuple[Table, ...]:
     """Return ready rates by slice and score band; empty if no slice shows any."""
-    listed = [
-        place
-        for place in (total_place(contract, window), *places(contract, window))
-        if place.row.calibration
-    ]
+    listed = [place for place in all_places(contract, window) if place.row.calibration]
     if not listed:
         return ()
     bands = [band_cell.band for band_cell in listed[0].row.calibration]

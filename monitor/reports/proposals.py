@@ -136,7 +136,7 @@ def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
     """Propose the limit and smallest support that baseline weeks would have kept."""
     gaps_by_slice: dict[_Slice, list[_WeekGap]] = {}
     for place in slice_places:
-        key = getattr(place.table, "group_by", ""), place.row.slice
+        key = place.table.group_by, place.row.slice
         gaps_by_slice.setdefault(key, []).extend(_week_gap(place, metric))
     support = _needed_support(gap for gaps in gaps_by_slice.values() for gap in gaps)
     all_gaps = (gap for gaps in gaps_by_slice.values() for gap in gaps)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
 
-from monitor.core.publish.lines import places
-from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
@@ -59,11 +57,6 @@ class WeeklyReport(StoredReport):
     def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
         """Return pairs (contract table, week's table), for every contract of the Release."""
         return of_release(self.release)
-
-    def places(self) -> Iterator[Place]:
-        """Yield every row (slice) of every group-by and contract."""
-        for table, window in self.windows():
-            yield from places(table, window)
 
     def named(self, table: ContractTable) -> str:
         """Return ``Contract NAME: `` to begin a sentence; empty if there is only one contract."""

@@ -28,7 +28,6 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.side_by_side import VersionGroup, side_by_side
 from monitor.core.publish.snapshot import (
     ContractTable,
-    GroupTable,
     Noted,
     Period,
     Snapshot,
@@ -170,7 +169,7 @@ def contract_content(
     metrics = limited(table)
     slice_places = places(table, window)
     if view.group_by:
-        slice_places = (place for place in slice_places if _in_group(place, view.group_by))
+        slice_places = (p for p in slice_places if p.table.group_by == view.group_by)
     slices = ranked(line(place, metrics) for place in slice_places)
     if view.group_by and not slices:
         raise LinkError(
@@ -208,10 +207,6 @@ def narrowed(content: ContractContent, view: ViewSubject) -> ContractContent:
         and view.show in ("", slice_line.slice_class)
     )
     return replace(content, slices=tuple(slices)) if view.find or view.show else content
-
-
-def _in_group(place: Place, name: str) -> bool:
-    return isinstance(place.table, GroupTable) and place.table.group_by == name
 
 
 def _window(table: ContractTable, view: ViewSubject) -> WindowTable:

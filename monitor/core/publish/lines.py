@@ -118,6 +118,18 @@ def places(contract: ContractTable, window: WindowTable) -> Iterator[Place]:
             yield Place(contract, window, group, row)
 
 
+def all_places(contract: ContractTable, window: WindowTable) -> Iterator[Place]:
+    """Yield the row of all decisions with its tables, then each listed row."""
+    yield total_place(contract, window)
+    yield from places(contract, window)
+
+
+def hidden_rates(contract: ContractTable, window: WindowTable) -> tuple[int, int]:
+    """Return how many rates a window lists, and how many of these it hides."""
+    states = [s for place in all_places(contract, window) for s in place.row.states.values()]
+    return len(states), states.count(State.SUPPRESSED)
+
+
 def total_place(contract: ContractTable, window: WindowTable) -> Place:
     """Return the row of all decisions with its tables."""
     return Place(contract, window, window, window.total)
@@ -130,14 +142,14 @@ def find_place(
     if not group_by:
         return total_place(contract, window) if not slice_ else None
     names = (group_by, slice_)
-    matches = (p for p in places(contract, window) if (_group_by(p.table), p.row.slice) == names)
+    matches = (p for p in places(contract, window) if (p.table.group_by, p.row.slice) == names)
     return next(matches, None)
 
 
 def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
     """Return the line of a row, with a cell for each of these metrics that the row has."""
     shown = tuple(cell(place, metric) for metric in metrics if metric in place.row.states)
-    return SliceLine(_group_by(place.table), place.row.slice, place.row.completeness, shown)
+    return SliceLine(place.table.group_by, place.row.slice, place.row.completeness, shown)
 
 
 def incident_cell(table: ContractTable, incident: ShownIncident) -> Cell | None:
@@ -211,7 +223,3 @@ def _sort_key(slice_line: SliceLine) -> tuple[int, int, float, str, str]:
 
 def _role(contract: ContractTable, metric: Metric) -> Role | None:
     return role_of(metric, contract.primary) if metric in limited(contract) else None
-
-
-def _group_by(table: WindowTable | GroupTable) -> str:
-    return table.group_by if isinstance(table, GroupTable) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import msgspec
 
@@ -297,6 +298,9 @@ class WindowTable:
         decisions: the period of the total's selection and blocked rates.
         labelled: the period of its labelled rates.
     """
+
+    group_by: ClassVar[str] = ""
+    """The table of all decisions has no group-by."""
 
     window: str
     total: SliceRow

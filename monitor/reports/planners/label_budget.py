@@ -25,7 +25,7 @@ import numpy as np
 from monitor.core.intervals import Z95, Floats
 from monitor.core.metric import Metric
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.lines import all_places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, ShownRate
 from monitor.core.tables.bands import row_rule
@@ -79,7 +79,7 @@ def planned_metrics(contract: ContractTable) -> tuple[Metric, ...]:
 
 def _lines(report: WeeklyReport) -> Iterator[BudgetLine]:
     for contract, window in report.windows():
-        for place in (total_place(contract, window), *places(contract, window)):
+        for place in all_places(contract, window):
             for metric in planned_metrics(contract):
                 line = budget(place, metric, report.facts.interval_width, report.facts.audit_rates)
                 if line is not None:

@@ -8,7 +8,7 @@ from monitor.core.intervals import Z95, wilson
 from monitor.core.metric import Metric
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, ShownRate
+from monitor.core.publish.snapshot import ContractTable, Period, ShownRate
 from monitor.core.time import WEEK
 
 
@@ -29,12 +29,7 @@ class Named:
     @classmethod
     def for_place(cls, place: Place) -> Named:
         """Return the Named of a published row."""
-        return cls(place.contract.contract, group_by_of(place), place.row.slice)
-
-
-def group_by_of(place: Place) -> str:
-    """Return the group-by of a row; empty for all decisions."""
-    return place.table.group_by if isinstance(place.table, GroupTable) else ""
+        return cls(place.contract.contract, place.table.group_by, place.row.slice)
 
 
 def precision_of(contract: ContractTable) -> Precision:

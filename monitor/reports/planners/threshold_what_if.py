@@ -24,7 +24,7 @@ import numpy as np
 from monitor.core.intervals import Floats
 from monitor.core.metric import Metric
 from monitor.core.privacy.bands import Precision
-from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.lines import all_places
 from monitor.core.publish.reasons import Place
 from monitor.core.rates.gaps import Bools
 from monitor.reports.planners.published_rates import Named, precision_of
@@ -67,9 +67,9 @@ def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
     """Return a WhatIfLine per edge, band and slice, for all slices that show calibration."""
     lines: list[WhatIfLine] = []
     for contract, window in report.windows():
-        all_places = [total_place(contract, window), *places(contract, window)]
         place_bands = (
-            (place, Bands.for_place(place, report.facts.present_threshold)) for place in all_places
+            (place, Bands.for_place(place, report.facts.present_threshold))
+            for place in all_places(contract, window)
         )
         lines += at_thresholds(
             [(place, bands) for place, bands in place_bands if bands is not None]

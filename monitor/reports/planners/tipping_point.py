@@ -30,7 +30,7 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
 from monitor.core.rates.tolerance import SLACK
 from monitor.reports.planners.label_budget import planned_metrics
-from monitor.reports.planners.published_rates import Named, group_by_of
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
 _STEPS = 14
@@ -78,7 +78,7 @@ def _lines(report: WeeklyReport) -> Iterator[TippingLine]:
 def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
     """Return the TippingLine of a comparison; None if it is undecided or a number is withheld."""
     gap, sides = place.row.gaps.get(metric), _sides(place.row, metric)
-    limits = place.contract.limits_of(group_by_of(place), place.row.slice, metric)
+    limits = place.contract.limits_of(place.table.group_by, place.row.slice, metric)
     limit = limits.get(LimitKind.MAX_GAP)
     if gap is None or limit is None or not sides:
         return None

@@ -65,7 +65,7 @@ def _report(contract: ContractTable, table: WindowTable | GroupTable) -> Publish
     )
     return PublishedReport(
         contract.contract,
-        table.group_by if isinstance(table, GroupTable) else "",
+        table.group_by,
         _end(table.decisions),
         _end(table.labelled),
         tuple(filter(None, waits)),

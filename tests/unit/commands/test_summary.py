@@ -83,6 +83,7 @@ def test_all_that_passes_and_what_is_undecided() -> None:
 def test_every_table_says_from_when_to_when_and_how_old_it_is() -> None:
     text = printed(snapshot(row("region=x", tpr=State.STALE)), None)
     assert "region: 2026-04-27T00:00Z to 2026-05-07T00:00Z, 10 days long, 20 days old" in text
+    assert "all decisions: 2026-05-20T00:00Z to 2026-05-27T00:00Z, 7 days long" in text
     assert "numbers older than 14 days are not within the contract" in text
 
 
