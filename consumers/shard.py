@@ -188,8 +188,7 @@ class ShardState:
         """Return True if the watermark of all shards must wait for this one.
 
         It does not wait for a shard that never had an event and took over no other's time, nor for
-        a
-        file that has ended.
+        a file that has ended.
         """
         never_held = (
             self.caught_up

@@ -18,7 +18,7 @@ from alerts.rules.declarations import (
     values,
 )
 from alerts.rules.promql import AlertSubject, held_expression, held_name
-from monitor.settings import Secret, Server, Settings, is_loopback
+from monitor.settings import Server, Settings, is_loopback
 from monitor.settings.kinds import host_of, port_of
 
 Document = dict[str, Any]
@@ -203,15 +203,10 @@ def _token_file(server: Server) -> str | None:
     """Return the path of the token that Prometheus sends; None if readers need none."""
     readers = [reader for reader in server.tokens if reader.name not in server.producers]
     readers_by_name = {reader.name: reader for reader in readers}
-    if READER in readers_by_name:
-        return _file_of(readers_by_name[READER].token, TOKEN_FILE)
     token = server.token or next((reader.token for reader in readers), None)
-    return _file_of(token, TOKEN_FILE)
-
-
-def _file_of(token: Secret | None, file: str) -> str | None:
-    """Return the file that a token was read from, else ``file``; None without a token."""
-    return None if token is None else token.file or file
+    if READER in readers_by_name:
+        token = readers_by_name[READER].token
+    return None if token is None else token.file or TOKEN_FILE
 
 
 def _scrape_address(host: str, port: int, outside: str) -> str:

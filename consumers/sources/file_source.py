@@ -290,8 +290,7 @@ class FileSource(Source):
         """Deliver a file from line ``offset`` on; raise DataLossError if it has fewer lines.
 
         By content that is a plain SourceError, for the whole run: no file is parked alone. This
-        reads
-        the lines before it. Standard input cannot go back: SourceError.
+        reads the lines before it. Standard input cannot go back: SourceError.
         """
         self._delivery.begin(shard, offset)
         file = self._files[shard]

@@ -10,12 +10,17 @@ import msgspec
 from monitor.clock import SystemClock
 from monitor.commands.incident_report import acts_table, details, table_of
 from monitor.commands.open_store import opened
-from monitor.commands.options import Command, incident_argument, settings_option
-from monitor.core.publish.act_input import ActInput, checked_act_input, sentence
+from monitor.commands.options import (
+    Command,
+    checked_act,
+    incident_argument,
+    option_of,
+    settings_option,
+)
 from monitor.core.publish.act_input import closing as checked_closing
+from monitor.core.publish.act_input import sentence
 from monitor.core.publish.annotations import Outcome
 from monitor.core.publish.recurrence import recurrence
-from monitor.errors import SlicewatchError
 from monitor.present.terminal import console, facts, show_tables
 from monitor.settings.kinds import duration_text
 
@@ -37,23 +42,6 @@ def act_options(function: Command) -> Command:
     note = click.option("--note", metavar="TEXT", help="Why; stored with it. No personal data.")
     by = click.option("--by", metavar="NAME", help="Your name: a person on duty or a team.")
     return by(note(function))
-
-
-def _option(field: str) -> str:
-    return f"--{field}"
-
-
-def _checked_act(command: str, by: str | None, note: str | None) -> ActInput:
-    """Return ``--by`` and ``--note`` as a checked ActInput; refuse a missing ``--by``.
-
-    Raises:
-        SlicewatchError: no name is given, or a text is too long or not a single line.
-    """
-    if by is None or not by.strip():
-        raise SlicewatchError(
-            f"--by is missing; slicewatch incident {command} --help has an example"
-        )
-    return checked_act_input(by, note or "", _option)
 
 
 @command.command("close")
@@ -84,8 +72,8 @@ def close(
     """
     from monitor.store.evaluator import stored_incidents
 
-    act, now = _checked_act("close", by, note), SystemClock().now()
-    closing = checked_closing(outcome, until, now, _option)
+    act, now = checked_act("incident close", by, note), SystemClock().now()
+    closing = checked_closing(outcome, until, now, option_of)
     with opened(path) as (settings, engine):
         stored_incidents.close(engine, number, closing, act, now)
         cycle = duration_text(settings.evaluate.cycle)
@@ -108,7 +96,7 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
     """
     from monitor.store.evaluator.stored_incidents import acknowledge
 
-    act = _checked_act("ack", by, note)
+    act = checked_act("incident ack", by, note)
     with opened(path) as (settings, engine):
         acknowledge(engine, number, act, SystemClock().now())
         cycle = duration_text(settings.evaluate.cycle)

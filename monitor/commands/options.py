@@ -14,6 +14,7 @@ import msgspec
 
 from monitor.commands.starting import uninterrupted
 from monitor.core.plain_text import plain_line
+from monitor.core.publish.act_input import ActInput, checked_act_input
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, load
@@ -54,6 +55,22 @@ def instant(option: str, text: str) -> int:
         raise SlicewatchError(
             f"{option} must be a time with its zone, such as 2026-06-01T10:00:00Z"
         ) from None
+
+
+def option_of(field: str) -> str:
+    """Return the option that gives a field of an act."""
+    return f"--{field}"
+
+
+def checked_act(command: str, by: str | None, note: str | None) -> ActInput:
+    """Return ``--by`` and ``--note`` as a checked ActInput; refuse a missing ``--by``.
+
+    Raises:
+        SlicewatchError: no name is given, or a text is too long or not a single line.
+    """
+    if by is None or not by.strip():
+        raise SlicewatchError(f"--by is missing; slicewatch {command} --help has an example")
+    return checked_act_input(by, note or "", option_of)
 
 
 def load_settings(

@@ -13,11 +13,10 @@ import click
 
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
-from monitor.commands.options import ROW_ID, settings_option
+from monitor.commands.options import ROW_ID, checked_act, settings_option
 from monitor.commands.starting import uninterrupted
 from monitor.commands.working import working
 from monitor.core.plain_text import LONGEST_NAME
-from monitor.core.publish.act_input import checked_act_input
 from monitor.core.publish.release import StoredReport
 from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
@@ -165,9 +164,7 @@ def sign(
     """
     from monitor.store.evaluator import weekly_releases
 
-    if by is None or not by.strip():
-        raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
-    act = checked_act_input(by, note or "", lambda field: f"--{field}")
+    act = checked_act("report sign", by, note)
     week_in_zone = _week_by_zone(week, last_week=False)
     with opened(path) as (settings, engine):
         iso_week = week_in_zone(settings.report.timezone)
