@@ -24,7 +24,7 @@ from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import WITHHELD
 from monitor.core.publish.words import counted
-from monitor.core.time import IsoWeek, to_datetime
+from monitor.core.time import IsoWeek, day_text
 from monitor.errors import SlicewatchError
 from monitor.reports.proposals import propose
 
@@ -118,7 +118,9 @@ def _print(report: Backtest) -> None:
         raise SlicewatchError(
             "no cohort is kept of that time: the detectors have consumed none, or they are deleted"
         )
-    hours = f"{report.hours} hours of cohorts, {_date(report.start)} to {_date(report.end)} (UTC)"
+    hours = (
+        f"{report.hours} hours of cohorts, {day_text(report.start)} to {day_text(report.end)} (UTC)"
+    )
     remarks = [f"{report.left_out} of them left out"] if report.left_out else []
     remarks += (
         [f"{report.bulk} loaded as history, of which nothing was sent"] if report.bulk else []
@@ -135,13 +137,11 @@ def _print(report: Backtest) -> None:
 
 def _line(incident: BacktestIncident) -> str:
     name = "slice withheld" if incident.slice == WITHHELD else slice_name(incident.slice)
-    ended = "not resolved" if incident.resolved is None else f"resolved {_date(incident.resolved)}"
+    ended = (
+        "not resolved" if incident.resolved is None else f"resolved {day_text(incident.resolved)}"
+    )
     subject = f"{incident.contract}  {incident.metric.value}  {name}"
-    return f"{incident.severity.value:<6} {_date(incident.since)}  {subject}  ({ended})"
-
-
-def _date(at: int) -> str:
-    return f"{to_datetime(at):%Y-%m-%d}"
+    return f"{incident.severity.value:<6} {day_text(incident.since)}  {subject}  ({ended})"
 
 
 def _releases(engine: sa.Engine, baseline: str | None) -> list[Release]:

@@ -28,7 +28,7 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE, topic_and_path
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.publish.needed_support import RATES, displayable
-from monitor.core.time import DAY, to_datetime
+from monitor.core.time import DAY, day_text
 from monitor.errors import SlicewatchError
 from monitor.present.terminal import show_tables
 from monitor.settings import Settings, duration_text, resolved, warnings
@@ -239,7 +239,7 @@ def _certificates(settings: Settings) -> Iterator[str]:
         except SlicewatchError as error:
             yield f"warning: {error}"
             continue
-        day = f"{to_datetime(end):%Y-%m-%d}"
+        day = day_text(end)
         if end > now + certificates.SOON:
             yield f"ok: {certificate.key} is valid until {day}"
         elif end > now:

@@ -79,6 +79,16 @@ def to_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def optional_datetime(micros: int | None) -> datetime | None:
+    """Return the aware UTC datetime of an instant in microseconds; None without an instant."""
+    return None if micros is None else to_datetime(micros)
+
+
+def day_text(at: int) -> str:
+    """Return the UTC day of an instant in microseconds as ISO text."""
+    return to_datetime(at).date().isoformat()
+
+
 # First and last instant with a date in every time zone, in the first and last named week.
 _FIRST = to_micros(datetime(1, 1, 2, tzinfo=UTC))
 _LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))

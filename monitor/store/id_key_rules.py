@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
-from monitor.core.time import DAY, Grain, pane_of, pane_start, to_datetime
+from monitor.core.time import DAY, Grain, day_text, pane_of, pane_start
 from monitor.errors import OutdatedError, StoreError
 from monitor.id_key import BEGINNING, NEAR, IdKey
 from monitor.settings.sections import SINGLE_KEY, STORE_KEY
@@ -47,11 +47,6 @@ def ends(marks: Iterable[KeyMark]) -> dict[str, int]:
     """Return the end of each key's days by key id: the next key's start. The newest has none."""
     ordered = sorted(marks, key=lambda mark: mark.start)
     return {mark.id: after.start for mark, after in pairwise(ordered)}
-
-
-def day_text(at: int) -> str:
-    """Return the UTC day of an instant as ISO text."""
-    return to_datetime(at).date().isoformat()
 
 
 def first_day(read_to: int) -> int:

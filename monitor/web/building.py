@@ -36,7 +36,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.publish.window_notes import window_notes
 from monitor.core.publish.words import moment_text
 from monitor.core.state import SLICE_CLASSES
-from monitor.core.time import SECOND, to_datetime
+from monitor.core.time import SECOND, optional_datetime, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (
     BandContent,
@@ -53,11 +53,11 @@ from monitor.web.links import LinkError, ViewSubject
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
     """Return number, times and age of a Snapshot as a Moment; ``now`` is wall time (us)."""
-    watermark, frontier = snapshot.watermark, snapshot.frontier
+    watermark = snapshot.watermark
     return Moment(
         snapshot=number,
-        as_of=None if watermark is None else to_datetime(watermark),
-        labels_to=None if frontier is None else to_datetime(frontier),
+        as_of=optional_datetime(watermark),
+        labels_to=optional_datetime(snapshot.frontier),
         newest=newest,
         age_seconds=None if watermark is None else max(0, now - watermark) / SECOND,
     )

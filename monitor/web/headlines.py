@@ -10,7 +10,7 @@ from monitor.core.publish.conclusion import overall
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.headlines import Headline, incident_sentence
 from monitor.core.publish.snapshot import Snapshot
-from monitor.core.time import to_datetime
+from monitor.core.time import optional_datetime, to_datetime
 from monitor.web.contents import ContractContent, StandingIncident
 
 BLIND = "blind"
@@ -73,7 +73,6 @@ def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
     """Yield a StandingIncident per open incident of a Snapshot, contract by contract."""
     for table in snapshot.contracts:
         for incident in table.incidents:
-            until = incident.accepted_until
             yield StandingIncident(
                 id=incident.id,
                 contract=table.contract,
@@ -83,7 +82,7 @@ def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
                 slice=incident.slice,
                 since=to_datetime(incident.since),
                 acknowledged=incident.acknowledged,
-                accepted_until=None if until is None else to_datetime(until),
+                accepted_until=optional_datetime(incident.accepted_until),
                 sentence=incident_sentence(
                     incident.metric, incident.slice, incident.behind, incident.limit
                 ),

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.publish.annotations import Outcome
-from monitor.core.time import DAY, to_datetime, to_micros
+from monitor.core.time import DAY, day_text, to_micros
 from monitor.errors import SlicewatchError
 
 LONGEST = 366 * DAY
@@ -98,7 +98,7 @@ def sentence(closing: Closing) -> str:
     """Return the effect of a close in words, as the rest of a sentence "incident 3 is ..."."""
     if closing.until is None:
         return f"closed as {closing.outcome.value}: a gap that still exists will page again."
-    day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"
+    day = day_text(closing.until - DAY)
     return (
         f"accepted until the end of {day} (UTC): it stays visible, and may page again afterwards."
     )

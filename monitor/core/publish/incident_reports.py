@@ -23,7 +23,7 @@ from monitor.core.publish.snapshot import (
     ShownStage,
 )
 from monitor.core.publish.window_says import WindowSays, window_says
-from monitor.core.time import to_datetime
+from monitor.core.time import optional_datetime, to_datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def report(
         state=status.state,
         by=status.by,
         outcome=status.outcome,
-        accepted_until=_optional_time(status.until),
+        accepted_until=optional_datetime(status.until),
         contract=incident.contract,
         metric=incident.metric,
         group_by=page.group_by,
@@ -170,17 +170,17 @@ def report(
         share=page.share,
         inherited=page.inherited,
         since=to_datetime(incident.opened_at),
-        began=_optional_time(page.began),
+        began=optional_datetime(page.began),
         noticed_at=to_datetime(incident.opened_wall),
-        resolved_at=_optional_time(incident.resolved_at),
+        resolved_at=optional_datetime(incident.resolved_at),
         first=_value_report(page.first),
         latest=_value_report(page.latest),
         stage=page.stage,
-        versions_changed_at=_optional_time(page.versions_changed_at),
+        versions_changed_at=optional_datetime(page.versions_changed_at),
         versions_changed=page.versions_changed,
-        settings_changed_at=_optional_time(page.settings_changed_at),
+        settings_changed_at=optional_datetime(page.settings_changed_at),
         sampling=page.sampling,
-        resolvable_at=_optional_time(page.resolvable_at),
+        resolvable_at=optional_datetime(page.resolvable_at),
         snapshot=incident.snapshot,
         behind=page.behind,
         limit=page.limit,
@@ -202,9 +202,5 @@ def _value_report(shown: PublishedValue | None) -> ValueReport | None:
 
 
 def _act_report(act: Act) -> ActReport:
-    at, until = to_datetime(act.at), _optional_time(act.until)
+    at, until = to_datetime(act.at), optional_datetime(act.until)
     return ActReport(act.number, at, act.action, act.by, act.outcome, until, act.note)
-
-
-def _optional_time(at: int | None) -> datetime | None:
-    return None if at is None else to_datetime(at)

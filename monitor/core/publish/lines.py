@@ -23,7 +23,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.state import RANKS, SLICE_CLASSES, State
-from monitor.core.time import to_datetime
+from monitor.core.time import optional_datetime, to_datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,6 @@ def cell(place: Place, metric: Metric) -> Cell:
     contract, row = place.contract, place.row
     gap, limits = _judged_by(place, metric)
     period, rate = place.period(metric), row.rates.get(metric)
-    since = row.breach_since.get(metric)
     why, until = why_and_until(place, metric)
     return Cell(
         metric=metric,
@@ -189,7 +188,7 @@ def cell(place: Place, metric: Metric) -> Cell:
         ends_at=None if period is None else to_datetime(period.end),
         why=why,
         until=until,
-        breach_since=None if since is None else to_datetime(since),
+        breach_since=optional_datetime(row.breach_since.get(metric)),
         evidence=row.evidence.get(metric),
     )
 

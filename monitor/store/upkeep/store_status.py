@@ -11,7 +11,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from monitor.core.time import SECOND, Grain, pane_start, to_datetime
+from monitor.core.time import SECOND, Grain, optional_datetime, pane_start, to_datetime
 from monitor.id_key import BEGINNING
 from monitor.records import Shard
 from monitor.shard_status import ShardStatus
@@ -237,7 +237,7 @@ def read_status(
             schema=revision,
             schema_needed=needed,
             problems=(*blind, *_problems(shards)),
-            watermark=_moment(read_watermark(connection, decisions_topic)),
+            watermark=optional_datetime(read_watermark(connection, decisions_topic)),
             evaluator=_evaluator(connection, lease_length),
             shards=shards,
             tables=tuple(_table(connection, name) for name in TABLES),
@@ -248,10 +248,6 @@ def read_status(
             exclusions=tuple(_exclusions(connection)),
             published=tuple(published_ages(engine)),
         )
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else to_datetime(micros)
 
 
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
@@ -293,15 +289,15 @@ def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport
         owner=status.owner,
         epoch=status.epoch,
         next_offset=status.next_offset,
-        newest=_moment(status.max_decided_at),
-        watermark=_moment(status.watermark),
+        newest=optional_datetime(status.max_decided_at),
+        watermark=optional_datetime(status.watermark),
         behind_seconds=max(0, (newest or 0) - (status.watermark or 0)) / SECOND
         if has_times
         else None,
         holds_back=status.holds_back,
-        flushed_at=_moment(status.flushed_at),
+        flushed_at=optional_datetime(status.flushed_at),
         parked=status.parked,
-        retired_at=_moment(status.retired_at),
+        retired_at=optional_datetime(status.retired_at),
         offsets_balance=status.offsets_balance,
         events_balance=status.tallies.balance,
         deltas_waiting=waiting,
@@ -350,13 +346,13 @@ def _hours(connection: sa.Connection, name: str) -> tuple[datetime | None, datet
         for end in ("MIN", "MAX")
     ]
     first, last = (None if hour is None else pane_start(hour, Grain.HOUR) for hour in ends)
-    return _moment(first), _moment(last)
+    return optional_datetime(first), optional_datetime(last)
 
 
 def _codings(connection: sa.Connection) -> Iterator[CodingReport]:
     query = sa.select(coding.c.effective_from, coding.c.hash).order_by(coding.c.effective_from)
     for row in connection.execute(query):
-        yield CodingReport(_moment(row.effective_from or None), row.hash)
+        yield CodingReport(optional_datetime(row.effective_from or None), row.hash)
 
 
 def _id_keys(connection: sa.Connection, horizon: int) -> Iterator[IdKeyReport]:
@@ -365,7 +361,7 @@ def _id_keys(connection: sa.Connection, horizon: int) -> Iterator[IdKeyReport]:
     for mark in marks:
         free = free_day(last[mark.id], horizon) if mark.id in last else None
         since = None if mark.start == BEGINNING else mark.start
-        yield IdKeyReport(mark.id, _moment(since), _moment(free))
+        yield IdKeyReport(mark.id, optional_datetime(since), optional_datetime(free))
 
 
 def _contracts(connection: sa.Connection) -> Iterator[ContractReport]:
@@ -385,8 +381,8 @@ def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
             to_offset=row.to_offset,
             reason=row.reason,
             resumed_at=to_datetime(row.resumed_at),
-            lost_from=_moment(row.lost_from),
-            lost_until=_moment(row.lost_until),
+            lost_from=optional_datetime(row.lost_from),
+            lost_until=optional_datetime(row.lost_until),
         )
 
 
