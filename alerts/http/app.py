@@ -218,13 +218,7 @@ class PortViews:
 
 
 class PortTurns(NamedTuple):
-    """Turns of a port, separate for scrapes, pages and events, so that none waits for another.
-
-    Attributes:
-        scraped: turns of scrapes.
-        pages: turns of pages and forms.
-        events: turns of batches of events.
-    """
+    """Turns of a port, separate for scrapes, pages and events, so that none waits for another."""
 
     scraped: AnswerTurns
     pages: AnswerTurns

@@ -44,38 +44,23 @@ class ScoreChange:
 class ScoredDimension:
     """Dimension of a scorecard, with its score, limit and verdict.
 
+    Other fields are those of its ``Dimension`` in the file, ``Measure`` and ``MeasuredScore``.
+
     Attributes:
-        name: name of the dimension.
-        title: title of its measure.
         measure: name of the measure.
-        meaning: the score in a sentence.
-        scale: range of the score.
-        source: source of the formula.
         verdict: verdict by its limit and the baseline.
         why: what keeps it from being measured or compared; otherwise empty.
         score: None where it could not be measured.
         low: lower end of its 95 % interval; None without one.
-        high: upper end.
         limit: highest allowed score, or the lowest where lower is worse; None: diagnostic.
         lower_is_worse: the limit is the lowest allowed score.
-        unit: unit of score and limit; empty for a share or a ratio.
-        items: number of matched items, or records.
-        left_out: number of items that lack a variant.
         few: fewer items than a set should have, as declared.
         moved: which parts are furthest apart, or which category moved; none for real people.
         overdue: what makes a new measurement due: age, or another model; otherwise empty.
         parts: parts by variant, slice or set; none for records of real people.
-        p_value: p-value of the measure's test.
         urgent: has high priority.
         synthetic: invented test conditions; False: reviewed data of real people.
-        probe_set: name of the set.
-        probe_version: version of the set.
-        model: version of the model that answered.
-        rubric: version of the rubric of the judge; None without a judge.
         measured: day, ISO.
-        cadence: time between two measurements.
-        owner: person who answers for it.
-        limitation: what it does not say; None where nobody wrote any.
         previous: change since the last scorecard.
         recalibrate: it has drifted since then: a ticket.
         baseline: change against the model in use.
@@ -126,16 +111,7 @@ class ScoredDimension:
 class BenchmarkRow:
     """Result of a public benchmark on a scorecard, without a verdict.
 
-    Attributes:
-        name: name of the row.
-        benchmark: benchmark that has the set.
-        metric: metric as the benchmark calls it.
-        value: value as measured.
-        items: items of the set.
-        model: version of the model that answered.
-        measured: day, ISO.
-        owner: person who answers for it.
-        limitation: what it does not say.
+    The fields are those of a ``Benchmark`` in the file; ``measured`` is ISO text.
     """
 
     name: str

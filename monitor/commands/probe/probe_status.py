@@ -150,16 +150,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class FlippingReport:
-    """Variant of a pair that flips at its newest comparison, in the status of a set.
-
-    Attributes:
-        pair: id in the set.
-        variant: the variant that was compared with the reference.
-        stage: the stage at which the two diverge.
-        expected: readiness of the reply by the set; the error is to delay a ready reply, or to
-            serve an unready one.
-        at: event time of the comparison.
-    """
+    """A :class:`FlippingPair` in the status of a set; ``at`` is a datetime."""
 
     pair: str
     variant: str

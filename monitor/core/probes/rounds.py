@@ -105,7 +105,8 @@ class FlippingPair:
         pair: id.
         variant: variant that was compared with the reference.
         stage: ``evidence_gate``, or the cause behind it.
-        expected: readiness that the set expects of both.
+        expected: readiness that the set expects of both; the error is to delay a ready reply, or
+            to serve an unready one.
         at: event time of the comparison.
     """
 
