@@ -5,7 +5,7 @@
 panels link to the runbooks of these alerts.
 """
 
-from alerts.dashboards.declarations import PanelPlace, address, dashboards, places
+from alerts.dashboards.declarations import address, dashboards, places
 from alerts.dashboards.rendering import rendered
 
-__all__ = ["PanelPlace", "address", "dashboards", "places", "rendered"]
+__all__ = ["address", "dashboards", "places", "rendered"]

@@ -15,12 +15,11 @@ from alerts.rules.declarations import (
     breach_runbooks,
     declarations,
 )
-from alerts.rules.prometheus import needed_files, rules
+from alerts.rules.prometheus import needed_files
 from alerts.rules.promql import AlertSubject, held_name
 from alerts.rules.rendering import rendered, runbooks
 
 __all__ = [
     "GROUP_BY", "About", "Alert", "AlertSubject", "Inhibition", "Severity", "alerts",
-    "breach_runbooks", "declarations", "held_name", "needed_files", "rendered", "rules",
-    "runbooks",
+    "breach_runbooks", "declarations", "held_name", "needed_files", "rendered", "runbooks",
 ]  # fmt: skip

@@ -1,7 +1,6 @@
 """``POST /v1/events``: events of producers without a Kafka client, judged and written to Kafka."""
 
-from consumers.receiving.batches import EventRefusal
 from consumers.receiving.event_judge import EventJudge
 from consumers.receiving.receiver import PATH, BatchAnswer, EventReceiver
 
-__all__ = ["PATH", "BatchAnswer", "EventJudge", "EventReceiver", "EventRefusal"]
+__all__ = ["PATH", "BatchAnswer", "EventJudge", "EventReceiver"]

@@ -6,7 +6,6 @@ package knows the web framework's requests and answers, and never the store.
 
 from monitor.core.publish.limitations import Limitation
 from monitor.web.pages import SiteFacts
-from monitor.web.published import Published
 from monitor.web.site import Site
 
-__all__ = ["Limitation", "Published", "Site", "SiteFacts"]
+__all__ = ["Limitation", "Site", "SiteFacts"]
