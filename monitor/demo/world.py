@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -92,16 +91,6 @@ class World:
     unready_score: float = 0.54
     spread: float = 0.12
     drop: float = 0.10
-
-    def tpr(self, regressed: bool) -> float:
-        """Return the router's true P(auto_serve | ready) in or outside the regressed slice."""
-        mean = self.ready_score - (self.drop if regressed else 0.0)
-        return 1 - NormalDist(mean, self.spread).cdf(THRESHOLD)
-
-    @property
-    def fpr(self) -> float:
-        """Return the router's true P(auto_serve | not ready), equal in all slices."""
-        return 1 - NormalDist(self.unready_score, self.spread).cdf(THRESHOLD)
 
 
 @dataclass(frozen=True)
