@@ -215,24 +215,22 @@ class TimeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """Kind of a rolling window: name, length, grain of panes, and whether it has labels.
+    """Kind of a rolling window: name, length, and whether it has labels.
 
     Attributes:
         name: shown and exported name, for example ``7d``.
-        length: microseconds; a whole number of panes.
-        grain: grain of its panes.
+        length: microseconds.
         labelled: False for windows with selection and blocked rates only.
     """
 
     name: str
     length: int
-    grain: Grain
     labelled: bool = True
 
 
 WINDOWS: dict[str, WindowKind] = {
-    "1h": WindowKind("1h", HOUR, Grain.MINUTES5, labelled=False),
-    "24h": WindowKind("24h", DAY, Grain.HOUR),
-    "7d": WindowKind("7d", 7 * DAY, Grain.HOUR),
-    "28d": WindowKind("28d", 28 * DAY, Grain.DAY),
+    "1h": WindowKind("1h", HOUR, labelled=False),
+    "24h": WindowKind("24h", DAY),
+    "7d": WindowKind("7d", 7 * DAY),
+    "28d": WindowKind("28d", 28 * DAY),
 }
