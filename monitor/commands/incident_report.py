@@ -49,6 +49,7 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     if incident.now is not None:
         yield "now", numbers_text(incident.now)
         yield "", SURE_ANYWAY.get(incident.window_says, "")
+    yield "further slices", "; ".join(incident.further)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", iso_text(incident.since)

@@ -314,7 +314,7 @@ incident = Table(
     *_ids("id"),
     *_columns(Text, "kind", "contract", "metric"),
     *_columns(BigInteger, "opened_at", "opened_wall"),
-    *_nullable(Text, "group_by", "slice", "share"),
+    *_nullable(Text, "group_by", "slice", "share", "further"),
     *_nullable(Double, "first_value", "first_lower", "first_upper"),
     *_nullable(
         BigInteger,
@@ -341,7 +341,7 @@ incident_stream = Table(
     metadata,
     *_ids("incident"),
     Column("stream", Text, primary_key=True),
-    comment="The streams of incidents that are tickets.",
+    comment="The streams of incidents that the weekly list added.",
 )
 
 incident_act = Table(

@@ -239,7 +239,6 @@ def slice_content(
     table, place = chosen_place(snapshot, view)
     metric = chosen_metric(table, view)
     row = place.row
-    subject = table.contract, metric, row.slice
     return SliceContent(
         moment=at,
         contract=table.contract,
@@ -263,7 +262,8 @@ def slice_content(
         past=tuple(
             incident
             for incident in incidents
-            if (incident.contract, incident.metric, incident.slice) == subject
+            if (incident.contract, incident.metric) == (table.contract, metric)
+            and row.slice in (incident.slice, *incident.further)
         ),
     )
 
@@ -319,6 +319,7 @@ def _span(period: Period | None) -> str:
 def _slice_incidents(
     snapshot: Snapshot, table: ContractTable, slice_: str
 ) -> Iterator[StandingIncident]:
+    ids = {one.id for one in table.incidents if slice_ in (one.slice, *one.further)}
     for incident in headlines.standing_incidents(snapshot):
-        if incident.contract == table.contract and incident.slice == slice_:
+        if incident.id in ids:
             yield incident

@@ -84,6 +84,7 @@ class IncidentReport:
         slice: the smallest that explains it; ``withheld`` where the guards hide it.
         share: of the excess that it accounts for, in words.
         inherited: shown slices that are only worse since they contain that slice, or lie in it.
+        further: the other slices of the same fault; ``withheld`` stands for hidden ones.
         since: event time of the end of the cohort that first crossed.
         began: the day on which the change probably began: an estimate; None where it is not known.
         noticed_at: wall clock of the evaluation that opened it.
@@ -117,6 +118,7 @@ class IncidentReport:
     slice: str
     share: Share | None
     inherited: tuple[str, ...]
+    further: tuple[str, ...]
     since: datetime
     began: datetime | None
     noticed_at: datetime
@@ -169,6 +171,7 @@ def report(
         slice=page.slice,
         share=page.share,
         inherited=page.inherited,
+        further=page.further,
         since=to_datetime(incident.opened_at),
         began=optional_datetime(page.began),
         noticed_at=to_datetime(incident.opened_wall),

@@ -76,6 +76,8 @@ class Incident:
         group_by: group-by of the smallest slice that explains it; None after its removal.
         slice: the smallest slice that explains it; None after its removal. It and ``group_by`` may
             be refined until the incident is over.
+        further: slices of the same fault, sorted: each shares a value with ``slice`` or another of
+            these and is worse off since the same time, but none explains the others.
         share: share of the excess in that slice; None if unknown.
         first: first shown value of the slice; None while nothing was shown.
         began: estimated time of the change that made it cross; None if unknown, as for a ticket.
@@ -85,7 +87,7 @@ class Incident:
         snapshot: number of the stored Snapshot that first reported it; None before.
         resolved_at: event time; None while it is unresolved.
         crossings: increasing ids of the crossings; empty for a ticket.
-        streams: sorted keys of the streams of a ticket.
+        streams: sorted keys of the streams that the weekly list adds; all of them for a ticket.
     """
 
     id: int
@@ -105,6 +107,12 @@ class Incident:
     resolved_at: int | None = None
     crossings: tuple[int, ...] = ()
     streams: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """Return all slices that explain it, the main one first; empty after its removal."""
+        return () if self.slice is None else (self.slice, *self.further)
 
 
 @dataclass(frozen=True, slots=True)

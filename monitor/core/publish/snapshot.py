@@ -408,6 +408,8 @@ class ShownIncident:
         slice: that slice; ``withheld`` where the guards hide it.
         share: the share of the excess it accounts for, in words; None where that is not known.
         inherited: shown slices that are only worse since they contain that slice, or lie in it.
+        further: the other slices of the same fault, which share a value with it or another of
+            these; ``withheld`` stands for those that the guards hide.
         acknowledged: whether somebody has said to look after it.
         accepted_until: end of the time for which it is accepted (microseconds); None where it is
             not. It does not page until then.
@@ -452,6 +454,7 @@ class ShownIncident:
     limit: ShownLimit | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
     began: int | None = None
+    further: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

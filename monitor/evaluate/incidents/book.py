@@ -1,8 +1,10 @@
 """Incidents between cycles: which crossings belong to which cause, and which incidents are over.
 
-A crossing joins the incident of its cause, or opens one; it never moves to another. The slice that
-an incident names may be refined once a day while it is open. An incident ends with its last
-crossing, or when people close it. Closing ends its crossings too; new evidence may open another.
+A crossing joins the incident of its cause, or opens one; it never moves to another. It also joins
+an incident whose slice shares a value with its cause, if both became worse at the same time: one
+fault in several slices is one incident, which names all of them. The slices that an incident names
+may be refined once a day while it is open. An incident ends with its last crossing, or when people
+close it. Closing ends its crossings too; new evidence may open another.
 
 A cause is found in the cohorts up to the crossing, however many more are consumed in the same
 step. So incidents do not depend on restarts, nor on how fast the evaluator catches up.
@@ -18,9 +20,9 @@ from typing import Self
 
 from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind
-from monitor.core.publish.incidents import Incident, Standing, standing
-from monitor.core.time import DAY
-from monitor.detection.diagnosis.explain import BreachCause
+from monitor.core.publish.incidents import Incident, Stand, Standing, standing
+from monitor.core.time import DAY, HOUR
+from monitor.detection.diagnosis.explain import BreachCause, share_value
 from monitor.detection.pages.streams import Stream
 from monitor.store.evaluator.stored_detection import Crossing
 from monitor.store.evaluator.stored_incidents import Acts, IncidentChange, StoredIncidents
@@ -33,6 +35,10 @@ JUST_BEFORE = 2 * DAY
 Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
 """Finds the causes of crossings of one contract and metric. Its arguments: the streams that
 crossed, the time of the first crossing, and the end of the newest cohort (microseconds)."""
+
+Together = Callable[[tuple[str, str], Stream, int], bool]
+"""Returns True if two slices became worse at one time. Its arguments: the slices, a stream of their
+contract and metric, and the end of the newest cohort (microseconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class RowExtras:
 
     Attributes:
         explain: finds causes.
+        together: compares when two slices became worse.
         versions_changed_at: when other versions began to answer a slice (contract, group-by,
             slice); None if never.
         settings_changed_at: when settings changed, unordered.
@@ -75,6 +82,7 @@ class RowExtras:
     """
 
     explain: Explain
+    together: Together
     versions_changed_at: Callable[[str, str, str], int | None]
     settings_changed_at: Sequence[int]
     now: int
@@ -112,13 +120,17 @@ class IncidentBook:
         return standing(incident, self.acts.get(incident.id, ()), now)
 
     def streams(self, incident: Incident) -> list[Stream]:
-        """Return the streams of an incident's unresolved crossings and of its weekly list."""
-        keys = [
+        """Return the streams of an incident's unresolved crossings; of a ticket, all its streams.
+
+        The weekly list adds no stream to a page here: a list never pages.
+        """
+        crossed = [
             self.crossings[number].stream
             for number in incident.crossings
             if number in self.crossings
         ]
-        return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
+        keys = incident.streams if incident.kind is IncidentKind.LISTED else crossed
+        return [Stream.parse(key) for key in keys if key]
 
     def close(self, until: Callable[[Metric], int], now: int) -> tuple[IncidentChange, set[int]]:
         """End the incidents that people closed; return the changes and ids of crossings.
@@ -152,11 +164,12 @@ class IncidentBook:
         if step.new_day:
             draft.refine()
             draft.learn_versions()
+        crossed = [*self._orphans(step), *step.opened]
+        first_hour = [crossing for crossing in crossed if crossing.crossed_at <= step.begin + HOUR]
+        draft.open(first_hour)  # before the list, which would open tickets for one hour
         if step.listed is not None:
             draft.ticket(step.listed)
-        orphans = self._orphans(step)
-        for at, crossed in groupby((*orphans, *step.opened), lambda crossing: crossing.crossed_at):
-            draft.open(at, list(crossed))
+        draft.open(crossed[len(first_hour) :])
         draft.leave_to_pages()
         self.next_id += len(draft.opened)
         return IncidentChange(
@@ -198,18 +211,25 @@ class _Draft:
     changed: dict[int, Incident] = field(default_factory=dict)
 
     def end(self) -> None:
-        """End the incidents whose last crossing is resolved."""
+        """End the pages whose last crossing is resolved; their listed streams become tickets."""
         for number in self.step.resolved:
             self.book.crossings.pop(number, None)
+        left: list[str] = []
         for incident in self._open_incidents(IncidentKind.BREACH):
             if not any(number in self.book.crossings for number in incident.crossings):
                 at = max(
                     (self.step.resolved.get(number, 0) for number in incident.crossings), default=0
                 )
                 self._end(incident, at or self.step.begin)
+                left += incident.streams
+        self._open_tickets([Stream.parse(key) for key in left])
 
-    def open(self, at: int, crossed: Sequence[Crossing]) -> None:
-        """Assign crossings of one instant to the open incidents of their causes, or to new ones."""
+    def open(self, crossed: Iterable[Crossing]) -> None:
+        """Assign crossings to the open incidents of their causes, or to new ones, in order."""
+        for at, at_once in groupby(crossed, lambda crossing: crossing.crossed_at):
+            self._open_at(at, list(at_once))
+
+    def _open_at(self, at: int, crossed: Sequence[Crossing]) -> None:
         self.book.crossings |= {crossing.id: crossing for crossing in crossed}
         ids_by_stream = {crossing.stream: crossing.id for crossing in crossed}
         for contract, metric in sorted(_contract_metrics(crossed)):
@@ -221,7 +241,9 @@ class _Draft:
                 ]
                 if not ids:
                     continue
-                incident = self._incident_of(contract, metric, cause)
+                incident = self._incident_of(contract, metric, cause) or self._of_one_fault(
+                    IncidentKind.BREACH, cause.slice, cause.streams[0], at
+                )
                 if incident is None:
                     begun = (self.book.crossings[number].began for number in ids)
                     self._open_incident(
@@ -237,18 +259,24 @@ class _Draft:
                     )
 
     def refine(self) -> None:
-        """Rename open incidents to the slices that their causes point to now."""
+        """Rename open incidents to the slices that their causes point to now.
+
+        Several causes of one incident are all named.
+        """
         open_incidents = [
             incident
             for incident in self._open_incidents(IncidentKind.BREACH)
             if self.step.concerns(incident.metric)
         ]
         pages = {(incident.contract, incident.metric) for incident in open_incidents}
+        causes: dict[int, list[BreachCause]] = {}
         for contract, metric in sorted(pages):
             for cause in self._causes(contract, metric, self.step.begin):
                 incident = self._incident_of(contract, metric, cause)
                 if incident is not None:
-                    self._rename(incident, cause)
+                    causes.setdefault(incident.id, []).append(cause)
+        for number, own_causes in causes.items():
+            self._rename(self.book.standing[number], own_causes)
 
     def learn_versions(self) -> None:
         """Set the time of the last version change on open incidents that lack one."""
@@ -271,26 +299,28 @@ class _Draft:
         return _last_change_before([changed_at], began, at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
-        """Open tickets for listed streams without a page; end tickets of streams off the list."""
-        begin, paged = (
-            self.step.begin,
-            {crossing.stream for crossing in self.book.crossings.values()},
-        )
-        reported = paged | set(self.step.repaired)
-        unreported = [stream for stream in listed if stream.key not in reported]
-        for ticket in self._open_incidents(IncidentKind.LISTED):
-            self._set_streams(
-                ticket, {stream.key for stream in unreported} & set(ticket.streams), begin
-            )
-        ticketed = {
-            key for ticket in self._open_incidents(IncidentKind.LISTED) for key in ticket.streams
-        }
-        fresh = [stream for stream in unreported if stream.key not in ticketed]
-        for contract, metric in sorted({(stream.contract, stream.metric) for stream in fresh}):
-            streams = [
-                stream for stream in fresh if (stream.contract, stream.metric) == (contract, metric)
+        """Open tickets for listed streams that nothing reports; drop the streams off the list."""
+        crossed = {crossing.stream for crossing in self.book.crossings.values()}
+        reported = crossed | set(self.step.repaired)
+        unreported = {stream.key: stream for stream in listed if stream.key not in reported}
+        for incident in [*self.book.standing.values()]:
+            if incident.streams:
+                self._set_streams(
+                    incident, unreported.keys() & set(incident.streams), self.step.begin
+                )
+        taken = {key for incident in self.book.standing.values() for key in incident.streams}
+        self._open_tickets([stream for key, stream in unreported.items() if key not in taken])
+
+    def _open_tickets(self, streams: Collection[Stream]) -> None:
+        """Open a ticket for each cause of listed streams, unless something reports it."""
+        begin = self.step.begin
+        for contract, metric in sorted({(stream.contract, stream.metric) for stream in streams}):
+            own_streams = [
+                stream
+                for stream in streams
+                if (stream.contract, stream.metric) == (contract, metric)
             ]
-            for cause in self.extras.explain(streams, begin, begin):
+            for cause in self.extras.explain(own_streams, begin, begin):
                 if not self._is_reported(contract, metric, cause):
                     keys = tuple(sorted(stream.key for stream in cause.streams))
                     self._open_incident(IncidentKind.LISTED, cause, begin, streams=keys)
@@ -299,22 +329,44 @@ class _Draft:
         """Remove streams that pages report from tickets; end tickets that become empty.
 
         This is the last step, because a page may name the slice of a ticket when it is opened or
-        renamed.
+        renamed. A page that takes the place of a ticket names all its slices.
         """
         crossed_at = {
             crossing.stream: crossing.crossed_at for crossing in self.book.crossings.values()
         }
+        for page in self._open_incidents(IncidentKind.BREACH):
+            self._set_streams(page, set(page.streams) - crossed_at.keys(), self.step.begin)
         for ticket in self._open_incidents(IncidentKind.LISTED):
-            page = self._open_incident_of_slice(
-                IncidentKind.BREACH, ticket.contract, ticket.metric, ticket
-            )
-            streams = set() if page else set(ticket.streams) - crossed_at.keys()
+            page = self._page_of(ticket)
+            left = set(ticket.streams) - crossed_at.keys()
+            if page is not None and not {*ticket.slices} <= {*page.slices}:
+                streams = tuple(sorted({*page.streams, *left}))
+                self._change(replace(_with_slices(page, ticket.slices), streams=streams))
             times = [crossed_at[key] for key in ticket.streams if key in crossed_at]
             times += [page.opened_at] if page else []
-            self._set_streams(ticket, streams, max([self.step.begin, *times]))
+            self._set_streams(ticket, set() if page else left, max([self.step.begin, *times]))
+
+    def _page_of(self, ticket: Incident) -> Incident | None:
+        """Return the page that reports the fault of a ticket, or None."""
+        named = self._open_incident_of_slice(
+            IncidentKind.BREACH, ticket.contract, ticket.metric, ticket.slices
+        )
+        new_pages = [
+            page
+            for page in self._open_incidents(IncidentKind.BREACH)
+            if page.id in self.opened and ticket.slice is not None
+        ]
+        of_one_fault = (
+            page
+            for page in new_pages
+            if self._is_of_one_fault(
+                page, str(ticket.slice), Stream.parse(ticket.streams[0]), page.opened_at
+            )
+        )
+        return named or next(of_one_fault, None)
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
-        """Return the causes of all unresolved crossings of one metric; none without crossings."""
+        """Return the causes of what pages report of one metric; none without crossings."""
         parsed = [
             (crossing, Stream.parse(crossing.stream)) for crossing in self.book.crossings.values()
         ]
@@ -326,7 +378,13 @@ class _Draft:
         if not crossed:
             return ()
         first = min(crossing.crossed_at for crossing, _ in crossed)
-        return self.extras.explain([stream for _, stream in crossed], first, until)
+        listed = [
+            Stream.parse(key)
+            for page in self._open_incidents(IncidentKind.BREACH)
+            if (page.contract, page.metric) == (contract, metric)
+            for key in page.streams
+        ]
+        return self.extras.explain([*(stream for _, stream in crossed), *listed], first, until)
 
     def _incident_of(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
         """Return the page that names the cause's slice or shares most of its crossings, or None."""
@@ -335,52 +393,75 @@ class _Draft:
         for incident in self._open_incidents(IncidentKind.BREACH):
             if (incident.contract, incident.metric) != (contract, metric):
                 continue
-            unresolved = [
-                self.book.crossings[number]
-                for number in incident.crossings
-                if number in self.book.crossings
-            ]
-            shared = sum(crossing.stream in keys for crossing in unresolved)
-            named = (incident.group_by, incident.slice) == (cause.group_by, cause.slice)
+            own_keys = {stream.key for stream in self.book.streams(incident)}
+            shared = len(keys & {*own_keys, *incident.streams})
+            named = cause.slice in incident.slices
             rank = (named, shared, -incident.id)
             if (named or shared) and (best is None or rank > best[0]):
                 best = rank, incident
         return None if best is None else best[1]
 
+    def _of_one_fault(
+        self, kind: IncidentKind, slice_: str, stream: Stream, until: int
+    ) -> Incident | None:
+        """Return an open incident of the fault that a slice is hit by, with the slice, or None."""
+        for incident in self._open_incidents(kind):
+            if self._is_of_one_fault(incident, slice_, stream, until):
+                return _with_slices(incident, (slice_,))
+        return None
+
+    def _is_of_one_fault(self, incident: Incident, slice_: str, stream: Stream, until: int) -> bool:
+        """Return True if a slice shares a value with one of an incident, and began with it.
+
+        People accepted an incident as it was: nothing joins it.
+        """
+        if (incident.contract, incident.metric) != (stream.contract, stream.metric):
+            return False
+        if self.book.standing_of(incident, self.extras.now).state is Stand.ACCEPTED:
+            return False
+        return any(
+            share_value(text, slice_) and self.extras.together((text, slice_), stream, until)
+            for text in incident.slices
+        )
+
     def _is_reported(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
-        """Return True if a page, ticket or repair covers a cause; add its streams to the ticket.
+        """Return True if an incident or repair covers a cause; add its streams to the incident.
 
         A ticket takes the streams that are new to it. Streams of several slices may report one
-        harm, each from its own side.
+        harm, each from its own side. A page takes those of another slice that its fault lies in.
         """
-        if self._open_incident_of_slice(IncidentKind.BREACH, contract, metric, cause) is not None:
+        begin, place = self.step.begin, (contract, metric, (cause.slice,))
+        if self._open_incident_of_slice(IncidentKind.BREACH, *place) is not None:
             return True
-        ticket = self._open_incident_of_slice(IncidentKind.LISTED, contract, metric, cause)
+        ticket = self._open_incident_of_slice(IncidentKind.LISTED, *place)
+        if ticket is None and self._is_repaired(contract, metric, cause):
+            return True
+        for kind in (IncidentKind.BREACH, IncidentKind.LISTED):
+            ticket = ticket or self._of_one_fault(kind, cause.slice, cause.streams[0], begin)
         if ticket is not None:
             streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
-            self._set_streams(ticket, streams, self.step.begin)
-            return True
+            self._set_streams(ticket, streams, begin)
+        return ticket is not None
+
+    def _is_repaired(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
         repaired = [Stream.parse(key) for key in self.step.repaired if key]
-        place = (contract, metric, cause.group_by, cause.slice)
-        return place in [
+        return (contract, metric, cause.group_by, cause.slice) in [
             (stream.contract, stream.metric, stream.group_by, stream.worse_off)
             for stream in repaired
         ]
 
     def _open_incident_of_slice(
-        self, kind: IncidentKind, contract: str, metric: Metric, place: BreachCause | Incident
+        self, kind: IncidentKind, contract: str, metric: Metric, slices: Collection[str]
     ) -> Incident | None:
-        """Return the oldest open incident of a kind that names the slice of ``place``, or None.
+        """Return the oldest open incident of a kind that names one of the slices, or None.
 
         An incident whose name was removed names no slice.
         """
-        named_slice = (contract, metric, place.group_by, place.slice)
         named = (
             incident
             for incident in self._open_incidents(kind)
-            if incident.slice is not None
-            and (incident.contract, incident.metric, incident.group_by, incident.slice)
-            == named_slice
+            if (incident.contract, incident.metric) == (contract, metric)
+            and not {*slices}.isdisjoint(incident.slices)
         )
         return next(named, None)
 
@@ -417,11 +498,13 @@ class _Draft:
         self.opened[number] = incident
         self.book.put(incident)
 
-    def _rename(self, incident: Incident, cause: BreachCause) -> None:
-        named = (incident.group_by, incident.slice) == (cause.group_by, cause.slice)
-        first = incident.first if named else None  # the value was that of another slice
-        place = {"group_by": cause.group_by, "slice": cause.slice, "share": cause.share}
-        self._change(replace(incident, **place, first=first))  # type: ignore[arg-type]
+    def _rename(self, incident: Incident, causes: Sequence[BreachCause]) -> None:
+        """Name the slices of an incident's causes; the main one stays while it is among them."""
+        main = max(causes, key=lambda cause: (cause.slice == incident.slice, len(cause.streams)))
+        renamed = replace(incident, group_by=main.group_by, slice=main.slice, share=main.share)
+        if main.slice != incident.slice:
+            renamed = replace(renamed, first=None)  # the value was that of another slice
+        self._change(_with_slices(replace(renamed, further=()), [cause.slice for cause in causes]))
 
     def _change(self, incident: Incident) -> None:
         if incident == self.book.standing[incident.id]:
@@ -430,8 +513,8 @@ class _Draft:
         self._record(incident)
 
     def _set_streams(self, ticket: Incident, streams: Collection[str], at: int) -> None:
-        """Set the streams of a ticket; end a ticket without streams at an instant."""
-        if streams:
+        """Set the listed streams of an incident; end a ticket without any at an instant."""
+        if streams or ticket.kind is IncidentKind.BREACH:
             self._change(replace(ticket, streams=tuple(sorted(streams))))
         else:
             self._end(ticket, at)
@@ -460,6 +543,11 @@ def log_incidents(change: IncidentChange) -> None:
             log.warning(
                 "an incident is over", extra={"incident": incident.id, "kind": incident.kind.value}
             )
+
+
+def _with_slices(incident: Incident, slices: Iterable[str]) -> Incident:
+    """Return the incident naming these slices too."""
+    return replace(incident, further=tuple(sorted({*incident.further, *slices} - {incident.slice})))
 
 
 def _contract_metrics(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:

@@ -9,14 +9,15 @@ from itertools import groupby
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, merge
-from monitor.core.counts.coding import CodingHistory
+from monitor.core.counts.coding import Coding, CodingHistory
+from monitor.core.counts.rollup import CellIndex
 from monitor.core.metric import Metric
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ContractTable, ShownIncident
 from monitor.core.publish.words import sampling_text
 from monitor.core.time import DAY, Grain, pane_of, pane_start
-from monitor.detection.diagnosis.explain import BreachCause, explain
+from monitor.detection.diagnosis.explain import BreachCause, began_together, explain
 from monitor.detection.pages.page_tests import scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.detect.cohorts_in_order import DetectionState, NewestTurns
@@ -199,8 +200,10 @@ class Incidents:
             for contract in self.detection.policy.contracts
             if contract.effective is not None
         ]
+        finder = _CauseFinder(self.detection, inputs, fresh)
         return RowExtras(
-            explain=_CauseFinder(self.detection, inputs, fresh).explain,
+            explain=finder.explain,
+            together=finder.together,
             versions_changed_at=self.detection.advice.changed_at,
             settings_changed_at=settings_changed_at,
             now=self.now,
@@ -222,16 +225,28 @@ class _CauseFinder:
     def explain(
         self, crossed: Collection[Stream], first: int, until: int
     ) -> tuple[BreachCause, ...]:
-        policy = self.detection.policy
-        (name,) = {stream.contract for stream in crossed}
-        contract = next(contract for contract in policy.contracts if contract.name == name)
-        index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
+        """Return the causes of crossings by the cohorts from a week before the first one."""
+        stream, since = next(iter(crossed)), max(first - BEFORE, until - LONGEST)
+        return explain(crossed, *self._evidence(stream, since, until)).causes
+
+    def together(self, slices: tuple[str, str], stream: Stream, until: int) -> bool:
+        """Return True if two slices became worse at one time, by all recent cohorts."""
+        evidence = self._evidence(stream, until - LONGEST, until)
+        return began_together(stream, *evidence, slices=slices)
+
+    def _evidence(
+        self, stream: Stream, since: int, until: int
+    ) -> tuple[Contract, Coding, list[Counts], CellIndex]:
+        """Return a stream's contract, the coding, the cohorts of a time as panes, and the index."""
+        policy, index = self.detection.policy, self.inputs.index
+        contract = next(
+            contract for contract in policy.contracts if contract.name == stream.contract
+        )
         hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
-        labels = any(stream.metric.labelled for stream in crossed)
-        cohorts = self._read(hours.start, labels=labels)
+        cohorts = self._read(hours.start, labels=stream.metric.labelled)
         recent = [cohort for cohort in cohorts if cohort.hour in hours]
         panes = [scoped(contract, pane, index) for pane in _panes(recent, hours.stop)]
-        return explain(crossed, contract, policy.coding, panes, index).causes
+        return contract, policy.coding, panes, index
 
     def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
         """Return the cohorts since hour ``first``, stored and of this step; skip excluded hours."""

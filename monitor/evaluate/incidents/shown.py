@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypedDict
 
 from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.counts.cells import parse_atom
 from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation, Behind
 from monitor.core.publish.incidents import Incident, Stand, Standing
@@ -167,7 +168,8 @@ class ShownIncidents:
         return PublishedValue(estimate.value, estimate.lower, estimate.upper, period.end)
 
     def _shown(self, view: IncidentView) -> ShownIncident:
-        """Return an incident as its table may show it; withheld unless its row is published."""
+        """Return an incident as its table may show it; withheld unless a row of it is published."""
+        view = self._by_named_slice(view)
         incident, standing = view.incident, view.standing
         withheld = ShownIncident(
             incident.id,
@@ -192,6 +194,7 @@ class ShownIncidents:
             slice=published.row.slice,
             share=incident.share,
             inherited=self._inherited(view),
+            further=self._further(incident),
             first=incident.first,
             latest=self.value(view),
             began=None if incident.began is None else incident.began - incident.began % DAY,
@@ -201,6 +204,23 @@ class ShownIncidents:
             behind=_behind(view, _gap(published, incident.metric)),
             limit=_limit(view),
         )
+
+    def _by_named_slice(self, view: IncidentView) -> IncidentView:
+        """Return the view under the first of its slices that may be named, if that is another."""
+        incident = view.incident
+        named = (text for text in incident.slices if self._named_row(_place(text)))
+        slice_ = next(named, incident.slice)
+        if slice_ is None or slice_ == incident.slice:
+            return view
+        others = tuple(text for text in incident.slices if text != slice_)
+        of_main = {"share": None, "first": None, "began": None, "versions_changed_at": None}
+        shown = replace(incident, slice=slice_, group_by=_place(slice_)[0], further=others)
+        return replace(view, incident=replace(shown, **of_main))  # type: ignore[arg-type]
+
+    def _further(self, incident: Incident) -> tuple[str, ...]:
+        """Return the further slices of an incident; ``withheld`` stands for hidden ones."""
+        hidden = {text for text in incident.further if not self._named_row(_place(text))}
+        return (*sorted({*incident.further} - hidden), *([WITHHELD] if hidden else []))
 
     def _versions(self, published: _PublishedRow, incident: Incident) -> _Versions:
         """Return the fields about an incident's change of versions; empty if none is shown.
@@ -229,8 +249,8 @@ class ShownIncidents:
         return self._rows.get(slice_key) if self.context.named(slice_key[1]) else None
 
     def _inherited(self, view: IncidentView) -> tuple[str, ...]:
-        cause = (view.incident.group_by, view.incident.slice)
-        inherited = (slice_key for slice_key in view.slices if slice_key != cause)
+        explained = {_place(text) for text in view.incident.slices}
+        inherited = (slice_key for slice_key in view.slices if slice_key not in explained)
         return tuple(sorted(slice_key[1] for slice_key in inherited if self._named_row(slice_key)))
 
     def _resolvable_at(self, view: IncidentView, published: _PublishedRow) -> int | None:
@@ -256,6 +276,11 @@ class ShownIncidents:
             return None
         resolved_at = self.context.now + days * DAY + max(self.context.now - frontier, 0)
         return -(-resolved_at // DAY) * DAY
+
+
+def _place(text: str) -> tuple[str, str]:
+    """Return (group-by, slice) of a slice."""
+    return "+".join(parse_atom(text)), text
 
 
 def _gap(published: _PublishedRow, metric: Metric) -> ShownGap | None:

@@ -126,8 +126,11 @@ def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
 
 def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
     """Return the incident; without slice, values and diagnosis if the slice is forgotten."""
-    inherited = tuple(text for text in incident.inherited if not gone.slice(text))
-    kept = replace(incident, inherited=inherited)
+    inherited, further = (
+        tuple(text for text in texts if text == WITHHELD or not gone.slice(text))
+        for texts in (incident.inherited, incident.further)
+    )
+    kept = replace(incident, inherited=inherited, further=further)
     if incident.slice == WITHHELD or not gone.place(incident.group_by, incident.slice):
         return kept
     hidden = replace(kept, group_by="", slice=WITHHELD, share=None, stage=None)

@@ -30,7 +30,8 @@ from monitor.store.schema import incident as incident_table
 _KEPT = frozenset({"id", "kind", "contract", "metric", "opened_at", "opened_wall", "snapshot"})
 """Columns that are never changed by an update; the last one is the store's own."""
 _FIRST = ("first_value", "first_lower", "first_upper", "first_at")
-_OF_SLICE = ("group_by", "slice", "share", *_FIRST)
+_OF_SLICE = ("group_by", "slice", "share", "further", *_FIRST)
+_BETWEEN = "|"  # no name or value contains it
 _OWN = tuple(column.name for column in incident_table.c if column.name not in _FIRST)
 _OF_ACT = tuple(column.name for column in incident_act.c if column.name != "incident")
 _ACTS = (
@@ -150,6 +151,7 @@ def _incident(row: sa.Row[Any], crossings: Sequence[int], streams: Sequence[str]
             "kind": IncidentKind(row.kind),
             "metric": Metric(row.metric),
             "share": None if row.share is None else Share(row.share),
+            "further": () if row.further is None else tuple(row.further.split(_BETWEEN)),
         },
         first=PublishedValue(*_values(row, _FIRST).values()) if shown else None,
         crossings=tuple(crossings),
@@ -196,7 +198,8 @@ def _row(incident: Incident) -> dict[str, Any]:
             incident.first.at,
         )
         first = dict(zip(_FIRST, shown, strict=True))
-    return {**_values(incident, _OWN), **first}
+    further = _BETWEEN.join(incident.further) if incident.further else None
+    return {**_values(incident, _OWN), **first, "further": further}
 
 
 def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> None:
@@ -253,7 +256,7 @@ def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
     """
     for incident in read_incidents(connection, resolved=True):
         left = [key for key in incident.streams if not gone.stream(Stream.parse(key))]
-        values: dict[str, int | None] = dict(_forgotten(incident, gone))
+        values: dict[str, int | str | None] = dict(_forgotten(incident, gone))
         if len(left) < len(incident.streams):
             removed = sa.delete(incident_stream).where(incident_stream.c.incident == incident.id)
             connection.execute(removed.where(incident_stream.c.stream.not_in(left)))
@@ -265,9 +268,11 @@ def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
             )
 
 
-def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, None]]:
+def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, str | None]]:
     if incident.group_by is None or incident.slice is None:
         return
+    kept = [text for text in incident.further if not gone.slice(text)]
+    yield "further", _BETWEEN.join(kept) if kept else None
     if gone.place(incident.group_by, incident.slice):
         yield from ((name, None) for name in _OF_SLICE)
 

@@ -14,7 +14,7 @@ from monitor.core.metric import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand
 from monitor.core.time import DAY, HOUR
-from monitor.detection.diagnosis.explain import BreachCause
+from monitor.detection.diagnosis.explain import BreachCause, share_value
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.store.evaluator.stored_detection import Crossing
@@ -45,12 +45,12 @@ class World:
     at: int = 10 * DAY
     crossed: int = 0
     repaired: Collection[str] = ()
-    explained: int = 0
     firsts: list[int] = field(default_factory=list)
+    one_fault: Collection[str] = ()
 
     def explain(self, crossed: Collection[Stream], first: int, until: int) -> Sequence[BreachCause]:
-        assert self.explained <= until <= self.at, "in order, and never by what is yet to come"
-        self.explained, self.firsts = until, [*self.firsts, first]
+        assert until <= self.at, "never by what is yet to come"
+        self.firsts.append(first)
         found: dict[Stream, list[Stream]] = {}
         for one in sorted(crossed):
             found.setdefault(self.causes.get(one, one), []).append(one)
@@ -58,6 +58,12 @@ class World:
             BreachCause(of.group_by, of.slice, Direction.SLICE_WORSE, Share.MOST, tuple(streams))
             for of, streams in found.items()
         ]
+
+    def together(self, slices: tuple[str, str], stream: Stream, until: int) -> bool:
+        """Whether both became worse at one time: asked only where it matters."""
+        assert until <= self.at, "never by what is yet to come"
+        assert share_value(*slices)
+        return {*slices} <= {*self.one_fault}
 
     def step(
         self,
@@ -79,7 +85,8 @@ class World:
             self.standing[one.key] = opened[-1]
         step = IncidentStep(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
         settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
-        around = RowExtras(self.explain, lambda *_: self.versions_changed_at, settings, 77)
+        changed_at = self.versions_changed_at
+        around = RowExtras(self.explain, self.together, lambda *_: changed_at, settings, 77)
         change = self.book.follow(step, around)
         return list(change.opened), list(change.changed)
 
@@ -247,12 +254,10 @@ def test_a_page_takes_the_place_of_a_ticket() -> None:
     assert world.step(listed=(VOICE, CELL)) == ([], [])
 
 
-def test_a_ticket_whose_stream_crosses_in_the_same_step_is_over_when_it_is_told() -> None:
-    world = World()
-    (ticket, page), changed = world.step(VOICE, listed=(VOICE,))
-    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.LISTED, world.at)
+def test_what_crosses_in_the_hour_after_the_list_has_no_ticket() -> None:
+    world = World({VOICE: CELL})
+    (page,), changed = world.step(CELL, listed=(CELL, VOICE))
     assert (page.kind, page.resolved_at, changed) == (IncidentKind.BREACH, None, [])
-    assert list(world.book.standing) == [page.id]
 
 
 def test_a_page_that_is_renamed_to_the_slice_of_a_ticket_takes_its_place() -> None:
