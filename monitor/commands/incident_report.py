@@ -35,21 +35,21 @@ def details(incident: IncidentReport, again: str = "") -> list[tuple[str, str]]:
         incident: the incident.
         again: how often it came before, in words.
     """
-    return [(name, text) for name, text in (*_lines(incident), ("again", again)) if text]
+    return [(name, text) for name, text in (*lines(incident), ("again", again)) if text]
 
 
-def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
+def lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
+    """Yield the name and text of every line; the text of one without a fact is empty."""
     yield "incident", f"{incident.id} ({_severity(incident)})"
     yield "state", _state(incident)
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
     yield "slice", incident.slice or slice_name("")
+    yield "further slices", "; ".join(text or slice_name("") for text in incident.further)
     facts = incident.metric, incident.slice, incident.behind, incident.limit
     yield "what", incident_sentence(*facts)
-    if incident.now is not None:
-        yield "now", numbers_text(incident.now)
-        yield "", SURE_ANYWAY.get(incident.window_says, "")
-    yield "further slices", "; ".join(incident.further)
+    yield "now", "" if incident.now is None else numbers_text(incident.now)
+    yield "", "" if incident.now is None else SURE_ANYWAY.get(incident.window_says, "")
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "crossed the limit", iso_text(incident.since)

@@ -334,8 +334,8 @@ class _Draft:
         crossed_at = {
             crossing.stream: crossing.crossed_at for crossing in self.book.crossings.values()
         }
-        for page in self._open_incidents(IncidentKind.BREACH):
-            self._set_streams(page, set(page.streams) - crossed_at.keys(), self.step.begin)
+        for incident in self._open_incidents(IncidentKind.BREACH):
+            self._set_streams(incident, set(incident.streams) - crossed_at.keys(), self.step.begin)
         for ticket in self._open_incidents(IncidentKind.LISTED):
             page = self._page_of(ticket)
             left = set(ticket.streams) - crossed_at.keys()
@@ -347,23 +347,19 @@ class _Draft:
             self._set_streams(ticket, set() if page else left, max([self.step.begin, *times]))
 
     def _page_of(self, ticket: Incident) -> Incident | None:
-        """Return the page that reports the fault of a ticket, or None."""
-        named = self._open_incident_of_slice(
-            IncidentKind.BREACH, ticket.contract, ticket.metric, ticket.slices
-        )
-        new_pages = [
-            page
-            for page in self._open_incidents(IncidentKind.BREACH)
-            if page.id in self.opened and ticket.slice is not None
-        ]
+        """Return the page that names a slice of a ticket, or a new page of its fault, or None."""
+        place = ticket.contract, ticket.metric, ticket.slices
+        named = self._open_incident_of_slice(IncidentKind.BREACH, *place)
+        if named is not None or ticket.slice is None:
+            return named
+        stream, slice_ = Stream.parse(ticket.streams[0]), ticket.slice
         of_one_fault = (
             page
-            for page in new_pages
-            if self._is_of_one_fault(
-                page, str(ticket.slice), Stream.parse(ticket.streams[0]), page.opened_at
-            )
+            for page in self._open_incidents(IncidentKind.BREACH)
+            if page.id in self.opened
+            and self._is_of_one_fault(page, slice_, stream, page.opened_at)
         )
-        return named or next(of_one_fault, None)
+        return next(of_one_fault, None)
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
         """Return the causes of what pages report of one metric; none without crossings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from adversary.service import settings_text
 from adversary.worlds import AUDIT_RATES, DAY, MINUTE, ROUTES, START, Ints, World
-from label_worlds import LabelWorld
+from label_worlds import LabelWorld, Stall
 from pipeline import DECISIONS, LABELS, Pipeline
 
 from monitor.core.contract import Severity
@@ -29,7 +30,7 @@ SCORES = (0.5, 0.8, 0.95)
 
 _DECISION = (
     '{{"decision_id":"d{id}","decided_at":"{at}Z","route":"{route}","judge_score":{score},'
-    '"threshold":0.0,"evidence_passed":true,"attributes":{{"a":"{slice}"}},"versions":{{"judge":"j",'
+    '"threshold":0.0,"evidence_passed":true,"attributes":{attributes},"versions":{{"judge":"j",'
     '"rubric":"r","policy":"p","router":"t"}},"audit_p":{audit},"label_requested":{asked}{unit}}}'
 )
 _LABEL = (
@@ -69,11 +70,19 @@ class Played:
 
 
 class RawEvents:
-    """The events of a world as their producers would send them."""
+    """The events of a world as their producers would send them.
 
-    def __init__(self, world: LabelWorld) -> None:
-        self.world: World = world.labelling.world()
-        self._unit = world.labelling.alike if world.units else 0
+    Args:
+        world: all of it.
+        unit: so many decisions after another name one sender; 0 for none.
+    """
+
+    def __init__(self, world: World, unit: int = 0) -> None:
+        self.world = world
+        self._unit = unit
+        self._attributes = [
+            json.dumps(dict(zip(world.names, atom, strict=True))) for atom in world.atoms
+        ]
 
     def decisions(self, rows: Ints) -> list[bytes | None]:
         """Of these decisions."""
@@ -84,7 +93,8 @@ class RawEvents:
         )  # fmt: skip
         return [
             _DECISION.format(
-                id=row, at=at, slice=one.atoms[atom][0], route=ROUTES[route], score=SCORES[band],
+                id=row, at=at, attributes=self._attributes[atom], route=ROUTES[route],
+                score=SCORES[band],
                 audit=AUDIT_RATES[rate], asked="true" if asked else "false",
                 unit=f',"unit":"u{row // self._unit}"' if self._unit else "",
             ).encode()
@@ -115,11 +125,11 @@ def _iso(micros: Ints) -> npt.NDArray[np.str_]:
     return np.datetime_as_string(micros.astype("datetime64[us]"))
 
 
-class _Feed:
+class Feed:
     """Sends what comes until an instant; a stalled partition's labels wait at their producer."""
 
-    def __init__(self, world: LabelWorld, pipeline: Pipeline) -> None:
-        self._events, self._pipeline, self._stall = RawEvents(world), pipeline, world.stall
+    def __init__(self, events: RawEvents, pipeline: Pipeline, stall: Stall | None = None) -> None:
+        self._events, self._pipeline, self._stall = events, pipeline, stall
         self._done = [0] * (PARTITIONS + 1)
         says = self._events.world.says
         self._labels = [np.flatnonzero(says % PARTITIONS == part) for part in range(PARTITIONS)]
@@ -146,14 +156,16 @@ class _Feed:
 def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
     """All days as they come, an evaluation after each step."""
     days = world.labelling.days
-    text = _settings(world)
+    unit = world.labelling.alike if world.units else 0
+    events = RawEvents(world.labelling.world(), unit)
+    text = live_settings(events.world) + world.limits
     told: list[tuple[float, LabelsAtFault]] = []
     crossings: dict[Stream, _Crossing] = {}
     woken: dict[tuple[Metric, str, LimitKind | None], float] = {}
     with Pipeline(folder, (1, PARTITIONS), text=text, stream__clock="live") as pipeline:
         pipeline.clock.seconds = START / 1e6
         pipeline.worker()
-        feed, evaluator = _Feed(world, pipeline), pipeline.evaluator()
+        feed, evaluator = Feed(events, pipeline, world.stall), pipeline.evaluator()
         for now in range(START + step, START + days * DAY + 1, step):
             pipeline.clock.seconds = max(pipeline.clock.seconds, (now + MINUTE) / 1e6)
             feed.until(now)
@@ -170,11 +182,11 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
         return replace(_judged(world, crossings, told), woken=woken)
 
 
-def _settings(world: LabelWorld) -> str:
+def live_settings(world: World) -> str:
     """Live, and with the contract's window alone: the others would take most of the time."""
-    text = settings_text(RawEvents(world).world, exact=False).replace('clock = "history"\n', "")
+    text = settings_text(world, exact=False).replace('clock = "history"\n', "")
     text = text.replace('horizon = "7d"', 'horizon = "30d"')  # the default
-    return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =') + world.limits
+    return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =')
 
 
 def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float, float]]:

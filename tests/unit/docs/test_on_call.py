@@ -14,23 +14,29 @@ from pipeline import Pipeline
 from alerts.rules import alerts
 from monitor.cli import cli
 from monitor.commands.incident import command as incident
-from monitor.core.contract import Severity
+from monitor.commands.incident_report import lines
+from monitor.core.contract import Severity, Verdict
 from monitor.core.metric import Metric
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.incident_reports import report
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import (
     ComponentChange,
     ContractTable,
+    GroupTable,
     LimitKind,
     PublishedValue,
+    ShownGap,
     ShownIncident,
     ShownLimit,
+    ShownRate,
     ShownStage,
     SliceRow,
     Snapshot,
     WindowTable,
 )
+from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 from monitor.settings import Settings
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
@@ -52,6 +58,12 @@ SHOWN = ShownIncident(
     resolvable_at=T0 + 9 * DAY, behind=Behind.SLICE, limit=ShownLimit(LimitKind.MAX_GAP, 0.1),
     versions_changed=(ComponentChange("judge", "j1", "j2"),),
 )  # fmt: skip
+ROW = SliceRow(
+    SLICE,
+    {Metric.TPR: State.BREACH},
+    {Metric.TPR: ShownRate(0.58, 0.54, 0.62, 700)},
+    {Metric.TPR: ShownGap("complement", 0.24, 0.18, 0.30, verdict=Verdict.FAIL)},
+)
 
 
 @pytest.fixture
@@ -61,10 +73,12 @@ def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
         epoch = store.lease.acquire("me", DAY)
         assert epoch is not None
         store.commit(epoch, Cycle(incidents=IncidentChange([OPENED])), T0)
-        total = WindowTable("7d", SliceRow("", {}), ())
+        window = WindowTable("7d", SliceRow("", {}), (GroupTable("language", (ROW,)),))
+        limits: dict[Metric, float] = {Metric.TPR: 0.1}
         table = ContractTable(
-            CONTRACT, "1", "tests", True, 1, "7d", {}, {}, {}, {}, (total,), incidents=(SHOWN,)
-        )
+            CONTRACT, "1", "tests", True, 1, "7d", limits, {}, {}, {}, (window,),
+            incidents=(SHOWN,),
+        )  # fmt: skip
         store.commit(epoch, Cycle(snapshot=Snapshot(T0, None, (table,))), T0)
         yield made
 
@@ -78,6 +92,15 @@ def test_every_command_prints_what_is_shown(pipeline: Pipeline) -> None:
         found = runner.invoke(cli, [*shlex.split(command)[1:], "-s", settings])
         assert found.exit_code == 0, found.output
         assert [line.rstrip() for line in found.output.splitlines()] == shown.splitlines(), command
+
+
+def test_the_sample_has_every_line_but_those_of_other_incidents() -> None:
+    names = {name.strip() for name, _ in lines(report(OPENED, (), SHOWN, T0))} - {""}
+    sample = re.search(r"^```text\n(incident .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert sample is not None
+    shown = {re.split("  +", line.strip())[0] for line in sample[1].splitlines()}
+    others = {"by", "further slices", "probably began", "resolved", "settings changed"}
+    assert names - shown == others
 
 
 def test_the_alert_is_one_of_ours() -> None:
