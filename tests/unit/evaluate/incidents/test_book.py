@@ -30,6 +30,9 @@ def stream(slice_: str, metric: Metric = Metric.TPR) -> Stream:
 
 
 VOICE, A, CELL, CHAT = map(stream, ("channel=voice", "variety=a", BOTH, "channel=chat"))
+OTHER = stream(atom_text({"channel": "chat", "variety": "a"}))
+"""A sibling of the cell: it has the same variety."""
+FAULT = {BOTH, OTHER.slice}
 
 
 @dataclass
@@ -301,3 +304,109 @@ def test_the_other_side_of_what_was_repaired_has_no_ticket_either() -> None:
     ahead = replace(CHAT, direction=Direction.REFERENCE_WORSE)
     world = World({ahead: VOICE}, repaired={VOICE.key, ""})
     assert world.step(listed=(ahead,)) == ([], [])
+
+
+def test_a_sibling_that_became_worse_at_the_same_time_joins_and_is_named() -> None:
+    world = World({A: CELL}, one_fault=FAULT)
+    (first,), _ = world.step(A)
+    opened, (grown,) = world.step(OTHER)
+    assert opened == []
+    assert grown == replace(first, crossings=(1, 2), further=(OTHER.slice,))
+    assert grown.slices == (BOTH, OTHER.slice)
+    assert world.step(CELL, new_day=True)[0] == []
+    assert world.book.standing[1] == replace(grown, crossings=(1, 2, 3)), "both are named still"
+
+
+def test_siblings_that_cross_at_once_are_one_incident() -> None:
+    world = World(one_fault=FAULT)
+    (only,), changed = world.step(CELL, OTHER)
+    assert (only.slices, only.crossings, changed) == ((OTHER.slice, BOTH), (1, 2), [])
+
+
+def test_a_sibling_that_became_worse_later_is_an_incident_at_once() -> None:
+    world = World()
+    (first,), _ = world.step(CELL)
+    (second,), changed = world.step(OTHER)
+    assert (first.slices, second.slices, changed) == ((BOTH,), (OTHER.slice,), [])
+
+
+def test_a_slice_without_a_common_value_is_an_incident_at_once() -> None:
+    """Whether it began together is not asked."""
+    world = World(one_fault={"channel=voice", "variety=a"})
+    world.step(VOICE)
+    (second,), changed = world.step(A)
+    assert (second.slices, changed) == (("variety=a",), [])
+
+
+def test_nothing_joins_what_is_accepted_and_a_sibling_pages() -> None:
+    world = World(one_fault=FAULT)
+    world.step(CELL)
+    accepted = act(1, Action.CLOSE, outcome=Outcome.ACCEPTED, until=200)
+    world.book.set_acts({1: (accepted,)})
+    (second,), changed = world.step(OTHER)
+    assert (second.id, second.slices, changed) == (2, (OTHER.slice,), [])
+
+
+def test_it_ends_when_all_its_slices_are_within_their_limits() -> None:
+    world = World(one_fault=FAULT)
+    world.step(CELL)
+    world.step(OTHER)
+    assert world.step(resolved=[CELL]) == ([], [])
+    _, (renamed,) = world.step(new_day=True)
+    assert (renamed.slices, renamed.resolved_at) == ((OTHER.slice,), None)
+    _, (ended,) = world.step(resolved=[OTHER])
+    assert ended.resolved_at == world.at - HOUR
+
+
+def test_several_causes_of_one_incident_are_all_named() -> None:
+    """Whichever slice was named first stays the main one."""
+    world = World({VOICE: CELL, A: CELL})
+    (first,), _ = world.step(VOICE, A)
+    world.causes = {VOICE: CELL, A: OTHER}
+    _, (renamed,) = world.step(new_day=True)
+    assert renamed == replace(first, further=(OTHER.slice,))
+
+
+def test_a_listed_sibling_is_named_by_the_page_and_has_a_ticket_once_that_is_over() -> None:
+    world = World(one_fault=FAULT)
+    (page,), _ = world.step(CELL)
+    opened, (grown,) = world.step(listed=(CELL, OTHER))
+    assert opened == []
+    assert grown == replace(page, further=(OTHER.slice,), streams=(OTHER.key,))
+    assert world.step(new_day=True) == ([], [])
+    assert world.book.streams(grown) == [CELL], "a list wakes nobody"
+    (ticket,), (over,) = world.step(resolved=[CELL])
+    assert over == replace(grown, resolved_at=world.at - HOUR)
+    assert (ticket.kind, ticket.slice) == (IncidentKind.LISTED, OTHER.slice)
+
+
+def test_a_listed_sibling_leaves_the_page_with_the_list_or_by_crossing() -> None:
+    world = World(one_fault=FAULT)
+    world.step(CELL)
+    world.step(listed=(OTHER,))
+    _, (without,) = world.step(listed=())
+    assert without.streams == ()
+    world.step(listed=(OTHER,))
+    opened, (crossed,) = world.step(OTHER)
+    assert (opened, crossed.streams, crossed.crossings) == ([], (), (1, 2))
+
+
+def test_listed_siblings_are_one_ticket_and_the_page_that_takes_its_place_names_both() -> None:
+    world = World(one_fault=FAULT)
+    (ticket,), _ = world.step(listed=(CELL, OTHER))
+    assert (ticket.kind, ticket.slices) == (IncidentKind.LISTED, (OTHER.slice, BOTH))
+    (page,), (over,) = world.step(CELL)
+    assert over == replace(ticket, resolved_at=world.at)
+    assert (page.kind, page.slices, page.streams) == (
+        IncidentKind.BREACH,
+        (BOTH, OTHER.slice),
+        (OTHER.key,),
+    )
+
+
+def test_a_page_takes_the_place_of_the_ticket_of_a_sibling() -> None:
+    world = World(one_fault=FAULT)
+    (ticket,), _ = world.step(listed=(OTHER,))
+    (page,), (over,) = world.step(CELL)
+    assert over == replace(ticket, resolved_at=world.at)
+    assert (page.slices, page.streams) == ((BOTH, OTHER.slice), (OTHER.key,))
