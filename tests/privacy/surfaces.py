@@ -90,7 +90,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.STATE, "of a slice that is shown; else withheld",
         "ShownIncident.group_by ShownIncident.slice ShownIncident.share ShownIncident.inherited",
         "ShownIncident.first ShownIncident.latest ShownIncident.stage ShownIncident.sampling",
-        "ShownIncident.behind ShownIncident.limit",
+        "ShownIncident.behind ShownIncident.limit ShownIncident.further",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "said by people, or by the settings",
@@ -358,8 +358,9 @@ _INCIDENTS = (
     *rows_for(
         Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
-        "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
-        "IncidentReport.sampling IncidentReport.behind IncidentReport.limit IncidentReport.now",
+        "IncidentReport.inherited IncidentReport.further IncidentReport.first",
+        "IncidentReport.latest IncidentReport.stage IncidentReport.sampling",
+        "IncidentReport.behind IncidentReport.limit IncidentReport.now",
         "IncidentReport.window_says ShownStage.stage ShownStage.share",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
