@@ -197,6 +197,7 @@ def shown(number: int, of: Stream = CHAT, text: str | None = None) -> ShownIncid
         number, IncidentKind.BREACH, Severity.PAGE, of.metric, T0, group_by, slice_, Share.MOST,
         inherited,
         first=SHOWN, latest=SHOWN, stage=ShownStage(Stage.SCORE, Share.MOST),
+        further=(*inherited, WITHHELD),
     )  # fmt: skip
 
 
@@ -403,8 +404,8 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     with db.writing(engine) as connection:
         write_eras(connection, CodingHistory.always(FULL))
     full = [
-        replace(page(1, 1), share=Share.MOST, first=SHOWN),
-        replace(page(2, 2, of=FAX), share=Share.SOME, first=SHOWN),
+        replace(page(1, 1), share=Share.MOST, first=SHOWN, further=(FAX.slice, PLAIN.slice)),
+        replace(page(2, 2, of=FAX), share=Share.SOME, first=SHOWN, further=(CHAT.slice,)),
         replace(page(3, 2 + 1, of=PLAIN), resolved_at=T0 + DAY),
         ticket(4, FAX),
         ticket(5, CHAT, FAX),
@@ -414,9 +415,10 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     commit(store, Cycle(snapshot=telling(shown(1), shown(2, FAX), shown(3, FAX, WITHHELD))))
     assert drop_unlisted(engine, FEWER) == ("channel=fax",)
     nameless: dict[str, Any] = {"group_by": None, "slice": None, "share": None, "first": None}
+    nameless["further"] = ()
     told: dict[str, Any] = {"snapshot": 1}
     assert everything(engine) == [
-        replace(full[0], **told),
+        replace(full[0], **told, further=(PLAIN.slice,)),
         replace(full[1], **nameless, **told, resolved_at=T0),
         replace(full[2], **told),
         replace(full[3], **nameless, streams=(), resolved_at=T0),
@@ -426,11 +428,12 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     body = RecordStore(engine).snapshot_at(1)
     assert body is not None
     first, second, third = decode(body).contracts[0].incidents
-    assert first == replace(shown(1), inherited=(PLAIN.slice,))
+    left: dict[str, Any] = {"inherited": (PLAIN.slice,), "further": (PLAIN.slice, WITHHELD)}
+    assert first == replace(shown(1), **left)
     hidden: dict[str, Any] = {"group_by": "", "slice": WITHHELD, "share": None, "stage": None}
     without = replace(first, id=2, **hidden, first=None, latest=None)
     assert second == without
-    assert third == replace(shown(3, FAX, WITHHELD), inherited=(PLAIN.slice,))
+    assert third == replace(shown(3, FAX, WITHHELD), **left)
     assert b"fax" not in body
 
 

@@ -43,7 +43,7 @@ def moved(world: World, shift: int) -> World:
 
 _LASTING = (
     "id, kind, contract, metric, opened_at, group_by, slice, share, versions_changed_at,"
-    " settings_changed_at, resolved_at"
+    " settings_changed_at, resolved_at, further"
 )
 """Columns of an incident that do not depend on when one looks."""
 
