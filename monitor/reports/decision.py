@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.glossary import slice_names
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import breach_text
 from monitor.core.publish.release import Release
@@ -168,7 +168,8 @@ def _breaches(release: Release) -> Requirement:
     """Return the requirement that every breach of the week is closed."""
     name = "no breach of the week is open"
     not_closed = [
-        f"incident {incident.id}, {slice_name(incident.slice)}: {incident.metric.row.heading}"
+        f"incident {incident.id}, {slice_names(incident.slice, incident.further)}:"
+        f" {incident.metric.row.heading}"
         for incident in release.incidents
         if incident.kind is IncidentKind.BREACH
         and incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)

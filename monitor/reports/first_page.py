@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from monitor.core.contract import Verdict
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.glossary import slice_name, slice_names
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
@@ -194,7 +194,7 @@ def incident_row(report: WeeklyReport, incident: ReleasedIncident) -> Iterator[s
     yield TableCell(str(incident.id), link=f"/incidents/{incident.id}")
     yield incident.contract
     yield incident.metric.row.heading
-    yield slice_name(incident.slice)
+    yield slice_names(incident.slice, incident.further)
     yield report.moment(incident.since)
     open_ = incident.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
     yield TableCell(incident.state.value, Tone.BAD if open_ else Tone.PLAIN)

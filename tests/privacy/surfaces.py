@@ -528,7 +528,7 @@ _REPORT = (
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "as Snapshots showed it; else withheld",
-        "ReleasedIncident.group_by ReleasedIncident.slice",
+        "ReleasedIncident.group_by ReleasedIncident.slice ReleasedIncident.further",
     ),
     *rows_for(
         Surface.REPORT, Rule.CLASS, "of what a Snapshot showed, as of the end of a day",

@@ -5,7 +5,7 @@ Page, API and documentation take their words from this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import parse_atom
@@ -41,6 +41,11 @@ def slice_name(text: str) -> str:
     if text == COMPLEMENT:
         return "all others"
     return ", ".join(f"{name}={value}" for name, value in parse_atom(text).items()) or _TOTAL
+
+
+def slice_names(slice_: str, further: Iterable[str]) -> str:
+    """Return the names of an incident's slices for people, the main one first."""
+    return "; ".join(map(slice_name, (slice_, *further)))
 
 
 def attribute_values(slice_: str) -> dict[str, str]:

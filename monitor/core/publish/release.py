@@ -50,6 +50,7 @@ class ReleasedIncident:
         state: open, acknowledged, accepted, closed or resolved.
         outcome: of what people accepted or closed; None else.
         resolved_at: event time (microseconds); None while it is not resolved.
+        further: the other slices of the same fault; ``withheld`` stands for hidden ones.
     """
 
     id: int
@@ -63,6 +64,7 @@ class ReleasedIncident:
     state: Stand
     outcome: Outcome | None
     resolved_at: int | None
+    further: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ def _incident(report: IncidentReport) -> ReleasedIncident:
         state=report.state,
         outcome=report.outcome,
         resolved_at=None if report.resolved_at is None else to_micros(report.resolved_at),
+        further=report.further,
     )
 
 
@@ -312,6 +315,7 @@ def open_incidents(snapshot: Snapshot) -> OpenIncidents:
             state=_stand(incident),
             outcome=Outcome.ACCEPTED if incident.accepted_until else None,
             resolved_at=None,
+            further=incident.further,
         )
         for table in snapshot.contracts
         for incident in table.incidents

@@ -97,8 +97,13 @@ def _prune_release(release: Release, gone: Forgotten) -> Release:
     )
 
 
+def _prune_names(texts: Collection[str], gone: Forgotten) -> tuple[str, ...]:
+    return tuple(text for text in texts if text == WITHHELD or not gone.slice(text))
+
+
 def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
-    """Return the incident, with its slice withheld if that is forgotten."""
+    """Return the incident without forgotten slices: the main one is withheld then."""
+    incident = replace(incident, further=_prune_names(incident.further, gone))
     if incident.slice == WITHHELD or not gone.place(incident.group_by, incident.slice):
         return incident
     return replace(incident, group_by="", slice=WITHHELD)
@@ -127,8 +132,7 @@ def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
 def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
     """Return the incident; without slice, values and diagnosis if the slice is forgotten."""
     inherited, further = (
-        tuple(text for text in texts if text == WITHHELD or not gone.slice(text))
-        for texts in (incident.inherited, incident.further)
+        _prune_names(texts, gone) for texts in (incident.inherited, incident.further)
     )
     kept = replace(incident, inherited=inherited, further=further)
     if incident.slice == WITHHELD or not gone.place(incident.group_by, incident.slice):
