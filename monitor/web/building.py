@@ -319,7 +319,9 @@ def _span(period: Period | None) -> str:
 def _slice_incidents(
     snapshot: Snapshot, table: ContractTable, slice_: str
 ) -> Iterator[StandingIncident]:
-    ids = {one.id for one in table.incidents if slice_ in (one.slice, *one.further)}
+    ids = {
+        incident.id for incident in table.incidents if slice_ in (incident.slice, *incident.further)
+    }
     for incident in headlines.standing_incidents(snapshot):
         if incident.id in ids:
             yield incident

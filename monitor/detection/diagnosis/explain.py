@@ -12,7 +12,7 @@ value: their gaps began together (:func:`began_together`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -112,9 +112,9 @@ def explain(
     return Explanation(since, tuple(sorted(partition.causes(), key=_name)))
 
 
-def share_value(slice_: str, other: str) -> bool:
+def share_value(slice_: str, second: str) -> bool:
     """Return True if two slices have the same value of an attribute."""
-    return bool(parse_atom(slice_).items() & parse_atom(other).items())
+    return bool(parse_atom(slice_).items() & parse_atom(second).items())
 
 
 def began_together(
@@ -137,11 +137,16 @@ def began_together(
         slices: the two slices.
     """
     rates, candidates = _atoms([stream], contract, coding, panes, index)
-    limit = Fraction(_limit_on_gap(contract, [stream], rates.trials.since(0)))
-    first, second = (
-        _squared_z(_Gap.of_slice(text, stream, limit, candidates, len(rates.atoms)), rates.trials)
-        for text in slices
+    watched = replace(
+        stream,
+        kind=StreamKind.GAP,
+        reference=COMPLEMENT,
+        direction=Direction.SLICE_WORSE,
+        limit=Fraction(_limit_on_gap(contract, [stream], rates.trials.since(0))),
     )
+    streams = (replace(watched, group_by="+".join(parse_atom(text)), slice=text) for text in slices)
+    gaps = (_Gap.for_stream(stream, candidates, len(rates.atoms)) for stream in streams)
+    first, second = (_squared_z(gap, rates.trials) for gap in gaps)
     apart = first.max() + second.max() - (first + second).max()
     return bool(min(first.max(), second.max()) > LATER >= apart)
 
@@ -208,18 +213,6 @@ class _Gap:
             else (reference_row, Direction.SLICE_WORSE)
         )
         return cls(stream, own_cause, reference_atoms, slice_atoms)
-
-    @classmethod
-    def of_slice(
-        cls, text: str, stream: Stream, limit: Fraction, candidates: Candidates, atoms: int
-    ) -> _Gap:
-        """Return the gap between a slice that is worse off and all other decisions."""
-        group_by = "+".join(parse_atom(text))
-        kind, worse = StreamKind.GAP, Direction.SLICE_WORSE
-        watched = Stream(
-            stream.contract, group_by, stream.metric, kind, text, COMPLEMENT, worse, limit
-        )
-        return cls.for_stream(watched, candidates, atoms)
 
     @property
     def limit(self) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Self
 
 from monitor.core.metric import Metric
@@ -39,6 +39,9 @@ crossed, the time of the first crossing, and the end of the newest cohort (micro
 Together = Callable[[tuple[str, str], Stream, int], bool]
 """Returns True if two slices became worse at one time. Its arguments: the slices, a stream of their
 contract and metric, and the end of the newest cohort (microseconds)."""
+
+
+_Subject = tuple[str, Metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +235,14 @@ class _Draft:
     def _open_at(self, at: int, crossed: Sequence[Crossing]) -> None:
         self.book.crossings |= {crossing.id: crossing for crossing in crossed}
         ids_by_stream = {crossing.stream: crossing.id for crossing in crossed}
-        for contract, metric in sorted(_contract_metrics(crossed)):
-            for cause in self._causes(contract, metric, at):
-                ids = [
-                    ids_by_stream[stream.key]
-                    for stream in cause.streams
-                    if stream.key in ids_by_stream
-                ]
+        for subject in sorted({_subject(Stream.parse(crossing.stream)) for crossing in crossed}):
+            for cause in self._causes(subject, at):
+                keys = [stream.key for stream in cause.streams]
+                ids = [ids_by_stream[key] for key in keys if key in ids_by_stream]
                 if not ids:
                     continue
-                incident = self._incident_of(contract, metric, cause) or self._of_one_fault(
-                    IncidentKind.BREACH, cause.slice, cause.streams[0], at
+                incident = self._incident_of(cause) or self._of_one_fault(
+                    IncidentKind.BREACH, cause, at
                 )
                 if incident is None:
                     begun = (self.book.crossings[number].began for number in ids)
@@ -254,26 +254,20 @@ class _Draft:
                         crossings=tuple(sorted(ids)),
                     )
                 else:
-                    self._change(
-                        replace(incident, crossings=tuple(sorted({*incident.crossings, *ids})))
-                    )
+                    crossings = tuple(sorted({*incident.crossings, *ids}))
+                    self._change(replace(incident, crossings=crossings))
 
     def refine(self) -> None:
         """Rename open incidents to the slices that their causes point to now.
 
         Several causes of one incident are all named.
         """
-        open_incidents = [
-            incident
-            for incident in self._open_incidents(IncidentKind.BREACH)
-            if self.step.concerns(incident.metric)
-        ]
-        pages = {(incident.contract, incident.metric) for incident in open_incidents}
+        open_incidents = self._open_incidents(IncidentKind.BREACH)
+        subjects = {_subject(page) for page in open_incidents if self.step.concerns(page.metric)}
         causes: dict[int, list[BreachCause]] = {}
-        for contract, metric in sorted(pages):
-            for cause in self._causes(contract, metric, self.step.begin):
-                incident = self._incident_of(contract, metric, cause)
-                if incident is not None:
+        for subject in sorted(subjects):
+            for cause in self._causes(subject, self.step.begin):
+                if (incident := self._incident_of(cause)) is not None:
                     causes.setdefault(incident.id, []).append(cause)
         for number, own_causes in causes.items():
             self._rename(self.book.standing[number], own_causes)
@@ -300,28 +294,24 @@ class _Draft:
 
     def ticket(self, listed: Collection[Stream]) -> None:
         """Open tickets for listed streams that nothing reports; drop the streams off the list."""
-        crossed = {crossing.stream for crossing in self.book.crossings.values()}
-        reported = crossed | set(self.step.repaired)
+        reported = {crossing.stream for crossing in self.book.crossings.values()}
+        reported |= set(self.step.repaired)
         unreported = {stream.key: stream for stream in listed if stream.key not in reported}
+        taken: set[str] = set()
         for incident in [*self.book.standing.values()]:
+            kept = unreported.keys() & set(incident.streams)
+            taken |= kept
             if incident.streams:
-                self._set_streams(
-                    incident, unreported.keys() & set(incident.streams), self.step.begin
-                )
-        taken = {key for incident in self.book.standing.values() for key in incident.streams}
+                self._set_streams(incident, kept, self.step.begin)
         self._open_tickets([stream for key, stream in unreported.items() if key not in taken])
 
     def _open_tickets(self, streams: Collection[Stream]) -> None:
         """Open a ticket for each cause of listed streams, unless something reports it."""
         begin = self.step.begin
-        for contract, metric in sorted({(stream.contract, stream.metric) for stream in streams}):
-            own_streams = [
-                stream
-                for stream in streams
-                if (stream.contract, stream.metric) == (contract, metric)
-            ]
+        for subject in sorted(set(map(_subject, streams))):
+            own_streams = [stream for stream in streams if _subject(stream) == subject]
             for cause in self.extras.explain(own_streams, begin, begin):
-                if not self._is_reported(contract, metric, cause):
+                if not self._is_reported(cause):
                     keys = tuple(sorted(stream.key for stream in cause.streams))
                     self._open_incident(IncidentKind.LISTED, cause, begin, streams=keys)
 
@@ -348,118 +338,86 @@ class _Draft:
 
     def _page_of(self, ticket: Incident) -> Incident | None:
         """Return the page that names a slice of a ticket, or a new page of its fault, or None."""
-        place = ticket.contract, ticket.metric, ticket.slices
-        named = self._open_incident_of_slice(IncidentKind.BREACH, *place)
-        if named is not None or ticket.slice is None:
-            return named
-        stream, slice_ = Stream.parse(ticket.streams[0]), ticket.slice
-        of_one_fault = (
-            page
-            for page in self._open_incidents(IncidentKind.BREACH)
-            if page.id in self.opened
-            and self._is_of_one_fault(page, slice_, stream, page.opened_at)
-        )
-        return next(of_one_fault, None)
-
-    def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
-        """Return the causes of what pages report of one metric; none without crossings."""
-        parsed = [
-            (crossing, Stream.parse(crossing.stream)) for crossing in self.book.crossings.values()
-        ]
-        crossed = [
-            (crossing, stream)
-            for crossing, stream in parsed
-            if (stream.contract, stream.metric) == (contract, metric)
-        ]
-        if not crossed:
-            return ()
-        first = min(crossing.crossed_at for crossing, _ in crossed)
-        listed = [
-            Stream.parse(key)
-            for page in self._open_incidents(IncidentKind.BREACH)
-            if (page.contract, page.metric) == (contract, metric)
-            for key in page.streams
-        ]
-        return self.extras.explain([*(stream for _, stream in crossed), *listed], first, until)
-
-    def _incident_of(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
-        """Return the page that names the cause's slice or shares most of its crossings, or None."""
-        keys = {stream.key for stream in cause.streams}
-        best: tuple[tuple[bool, int, int], Incident] | None = None
-        for incident in self._open_incidents(IncidentKind.BREACH):
-            if (incident.contract, incident.metric) != (contract, metric):
-                continue
-            own_keys = {stream.key for stream in self.book.streams(incident)}
-            shared = len(keys & {*own_keys, *incident.streams})
-            named = cause.slice in incident.slices
-            rank = (named, shared, -incident.id)
-            if (named or shared) and (best is None or rank > best[0]):
-                best = rank, incident
-        return None if best is None else best[1]
-
-    def _of_one_fault(
-        self, kind: IncidentKind, slice_: str, stream: Stream, until: int
-    ) -> Incident | None:
-        """Return an open incident of the fault that a slice is hit by, with the slice, or None."""
-        for incident in self._open_incidents(kind):
-            if self._is_of_one_fault(incident, slice_, stream, until):
-                return _with_slices(incident, (slice_,))
+        pages = self._open_incidents(IncidentKind.BREACH, _subject(ticket))
+        stream = Stream.parse(ticket.streams[0])
+        for page in pages:
+            is_new = page.id in self.opened
+            if not {*page.slices}.isdisjoint(ticket.slices) or (
+                is_new and self._are_of_one_fault(page, ticket.slices[:1], stream, page.opened_at)
+            ):
+                return page
         return None
 
-    def _is_of_one_fault(self, incident: Incident, slice_: str, stream: Stream, until: int) -> bool:
+    def _causes(self, subject: _Subject, until: int) -> Sequence[BreachCause]:
+        """Return the causes of what pages report of one metric; none without crossings."""
+        times = {
+            Stream.parse(crossing.stream): crossing.crossed_at
+            for crossing in self.book.crossings.values()
+        }
+        crossed = {stream: at for stream, at in times.items() if _subject(stream) == subject}
+        if not crossed:
+            return ()
+        pages = self._open_incidents(IncidentKind.BREACH, subject)
+        listed = [Stream.parse(key) for page in pages for key in page.streams]
+        return self.extras.explain([*crossed, *listed], min(crossed.values()), until)
+
+    def _incident_of(self, cause: BreachCause) -> Incident | None:
+        """Return the page that names the cause's slice or shares most of its crossings, or None."""
+        keys = {stream.key for stream in cause.streams}
+        pages: dict[tuple[bool, int, int], Incident] = {}
+        for page in self._open_incidents(IncidentKind.BREACH, _subject(cause.streams[0])):
+            own_keys = {*page.streams, *(stream.key for stream in self.book.streams(page))}
+            named, shared = cause.slice in page.slices, len(keys & own_keys)
+            if named or shared:
+                pages[named, shared, -page.id] = page
+        return pages[max(pages)] if pages else None
+
+    def _of_one_fault(self, kind: IncidentKind, cause: BreachCause, until: int) -> Incident | None:
+        """Return an open incident of a cause's fault, naming its slice as well, or None."""
+        stream, slices = cause.streams[0], (cause.slice,)
+        for incident in self._open_incidents(kind, _subject(stream)):
+            if self._are_of_one_fault(incident, slices, stream, until):
+                return _with_slices(incident, slices)
+        return None
+
+    def _are_of_one_fault(
+        self, incident: Incident, slices: Iterable[str], stream: Stream, until: int
+    ) -> bool:
         """Return True if a slice shares a value with one of an incident, and began with it.
 
         People accepted an incident as it was: nothing joins it.
         """
-        if (incident.contract, incident.metric) != (stream.contract, stream.metric):
-            return False
-        if self.book.standing_of(incident, self.extras.now).state is Stand.ACCEPTED:
-            return False
-        return any(
-            share_value(text, slice_) and self.extras.together((text, slice_), stream, until)
-            for text in incident.slices
+        accepted = self.book.standing_of(incident, self.extras.now).state is Stand.ACCEPTED
+        return not accepted and any(
+            share_value(*pair) and self.extras.together(pair, stream, until)
+            for pair in product(incident.slices, slices)
         )
 
-    def _is_reported(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
+    def _is_reported(self, cause: BreachCause) -> bool:
         """Return True if an incident or repair covers a cause; add its streams to the incident.
 
         A ticket takes the streams that are new to it. Streams of several slices may report one
         harm, each from its own side. A page takes those of another slice that its fault lies in.
         """
-        begin, place = self.step.begin, (contract, metric, (cause.slice,))
-        if self._open_incident_of_slice(IncidentKind.BREACH, *place) is not None:
-            return True
-        ticket = self._open_incident_of_slice(IncidentKind.LISTED, *place)
-        if ticket is None and self._is_repaired(contract, metric, cause):
+        begin, subject = self.step.begin, _subject(cause.streams[0])
+        page, ticket = (
+            self._open_incident_of_slice(kind, subject, cause.slice)
+            for kind in (IncidentKind.BREACH, IncidentKind.LISTED)
+        )
+        if page is not None or (ticket is None and self._is_repaired(cause)):
             return True
         for kind in (IncidentKind.BREACH, IncidentKind.LISTED):
-            ticket = ticket or self._of_one_fault(kind, cause.slice, cause.streams[0], begin)
+            ticket = ticket or self._of_one_fault(kind, cause, begin)
         if ticket is not None:
             streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
             self._set_streams(ticket, streams, begin)
         return ticket is not None
 
-    def _is_repaired(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
+    def _is_repaired(self, cause: BreachCause) -> bool:
         repaired = [Stream.parse(key) for key in self.step.repaired if key]
-        return (contract, metric, cause.group_by, cause.slice) in [
-            (stream.contract, stream.metric, stream.group_by, stream.worse_off)
-            for stream in repaired
+        return (_subject(cause.streams[0]), cause.group_by, cause.slice) in [
+            (_subject(stream), stream.group_by, stream.worse_off) for stream in repaired
         ]
-
-    def _open_incident_of_slice(
-        self, kind: IncidentKind, contract: str, metric: Metric, slices: Collection[str]
-    ) -> Incident | None:
-        """Return the oldest open incident of a kind that names one of the slices, or None.
-
-        An incident whose name was removed names no slice.
-        """
-        named = (
-            incident
-            for incident in self._open_incidents(kind)
-            if (incident.contract, incident.metric) == (contract, metric)
-            and not {*slices}.isdisjoint(incident.slices)
-        )
-        return next(named, None)
 
     def _open_incident(
         self,
@@ -524,8 +482,20 @@ class _Draft:
         else:
             self.changed[incident.id] = incident
 
-    def _open_incidents(self, kind: IncidentKind) -> list[Incident]:
-        return [incident for incident in self.book.standing.values() if incident.kind is kind]
+    def _open_incident_of_slice(
+        self, kind: IncidentKind, subject: _Subject, slice_: str
+    ) -> Incident | None:
+        open_incidents = self._open_incidents(kind, subject)
+        return next((incident for incident in open_incidents if slice_ in incident.slices), None)
+
+    def _open_incidents(
+        self, kind: IncidentKind, subject: _Subject | None = None
+    ) -> list[Incident]:
+        return [
+            incident
+            for incident in self.book.standing.values()
+            if incident.kind is kind and subject in (None, _subject(incident))
+        ]
 
 
 def log_incidents(change: IncidentChange) -> None:
@@ -546,9 +516,9 @@ def _with_slices(incident: Incident, slices: Iterable[str]) -> Incident:
     return replace(incident, further=tuple(sorted({*incident.further, *slices} - {incident.slice})))
 
 
-def _contract_metrics(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
-    streams = [Stream.parse(crossing.stream) for crossing in opened]
-    return {(stream.contract, stream.metric) for stream in streams}
+def _subject(place: Stream | Incident) -> _Subject:
+    """Return the contract and metric of a stream or incident."""
+    return place.contract, place.metric
 
 
 def _last_change_before(

@@ -208,13 +208,12 @@ class ShownIncidents:
     def _by_named_slice(self, view: IncidentView) -> IncidentView:
         """Return the view under the first of its slices that may be named, if that is another."""
         incident = view.incident
-        named = (text for text in incident.slices if self._named_row(_place(text)))
-        slice_ = next(named, incident.slice)
-        if slice_ is None or slice_ == incident.slice:
+        named = [text for text in incident.slices if self._named_row(_place(text))]
+        if not named or named[0] == incident.slice:
             return view
-        others = tuple(text for text in incident.slices if text != slice_)
+        hidden = tuple(text for text in incident.slices if text != named[0])
         of_main = {"share": None, "first": None, "began": None, "versions_changed_at": None}
-        shown = replace(incident, slice=slice_, group_by=_place(slice_)[0], further=others)
+        shown = replace(incident, slice=named[0], group_by=_place(named[0])[0], further=hidden)
         return replace(view, incident=replace(shown, **of_main))  # type: ignore[arg-type]
 
     def _further(self, incident: Incident) -> tuple[str, ...]:
