@@ -272,7 +272,8 @@ def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, str |
     if incident.group_by is None or incident.slice is None:
         return
     kept = [text for text in incident.further if not gone.slice(text)]
-    yield "further", _BETWEEN.join(kept) if kept else None
+    if len(kept) < len(incident.further):
+        yield "further", _BETWEEN.join(kept) or None
     if gone.place(incident.group_by, incident.slice):
         yield from ((name, None) for name in _OF_SLICE)
 
