@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import atom_text, parse_atom
@@ -410,3 +412,33 @@ def test_a_page_takes_the_place_of_the_ticket_of_a_sibling() -> None:
     (page,), (over,) = world.step(CELL)
     assert over == replace(ticket, resolved_at=world.at)
     assert (page.slices, page.streams) == ((BOTH, OTHER.slice), (OTHER.key,))
+
+
+@given(st.data())
+def test_joining_loses_no_crossing_and_adds_no_page(data: st.DataObject) -> None:
+    """Whatever crosses when, by whichever causes, and whatever began together."""
+    streams = [VOICE, A, CELL, CHAT, OTHER]
+    some = st.lists(st.sampled_from(streams), unique=True)
+    apart, joining = World(), World(one_fault=data.draw(some.map(lambda s: {x.slice for x in s})))
+    pages = {id(world): 0 for world in (apart, joining)}
+    for _ in range(data.draw(st.integers(1, 6))):
+        causes = {x: data.draw(st.sampled_from([x, CELL, OTHER])) for x in streams}
+        crossed = [x for x in data.draw(some) if x.key not in joining.standing]
+        over = [x for x in data.draw(some) if x.key in joining.standing]
+        listed = data.draw(st.none() | some.map(tuple))
+        new_day = data.draw(st.booleans())
+        for world in (apart, joining):
+            world.causes = causes
+            opened, _ = world.step(*crossed, resolved=over, listed=listed, new_day=new_day)
+            pages[id(world)] += sum(incident.kind is IncidentKind.BREACH for incident in opened)
+            open_pages = [
+                incident
+                for incident in world.book.standing.values()
+                if incident.kind is IncidentKind.BREACH
+            ]
+            kept = [number for incident in open_pages for number in incident.crossings]
+            standing = [crossing.id for crossing in world.standing.values()]
+            assert set(standing) <= set(kept), "each has an incident"
+            assert len(kept) == len(set(kept)), "and only one"
+            assert all(not {*standing}.isdisjoint(page.crossings) for page in open_pages)
+    assert pages[id(joining)] <= pages[id(apart)]
