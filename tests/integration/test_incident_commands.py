@@ -26,8 +26,10 @@ from monitor.core.publish.snapshot import (
     WITHHELD,
     ComponentChange,
     ContractTable,
+    GroupTable,
     PublishedValue,
     ShownIncident,
+    ShownRate,
     ShownStage,
     SliceRow,
     Snapshot,
@@ -78,8 +80,8 @@ def resolve(pipeline: Pipeline, one: Incident) -> None:
     commit(pipeline, Cycle(incidents=IncidentChange(changed=[replace(one, resolved_at=T0 + DAY)])))
 
 
-def telling(*incidents: ShownIncident) -> Snapshot:
-    total = WindowTable("7d", SliceRow("", {}), ())
+def telling(*incidents: ShownIncident, rows: tuple[SliceRow, ...] = ()) -> Snapshot:
+    total = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", rows),))
     table = ContractTable(
         "synthetic", "1", "tests", True, 1, "7d", {}, {}, {}, {}, (total,), incidents=incidents
     )
@@ -307,3 +309,18 @@ def test_every_command_has_an_example(tmp_path: Path) -> None:
     for name in ("list", "show", "ack", "close"):
         text = CliRunner().invoke(cli, ["incident", name, "--help"]).output
         assert f"Example: slicewatch incident {name}" in text
+
+
+def test_what_is_over_names_the_slices_it_gained_as_far_as_they_are_shown(
+    pipeline: Pipeline,
+) -> None:
+    """Its own Snapshot was made before it gained any."""
+    names = ("channel=email", "channel=phone")
+    rates = {Metric.TPR: ShownRate(0.5, 0.4, 0.6, 50)}
+    rows = (SliceRow(names[0], {}, rates), SliceRow(names[1], {}))
+    commit(pipeline, Cycle(snapshot=telling(rows=rows)))
+    resolve(pipeline, replace(SECOND, further=names))
+    resolve(pipeline, replace(OPENED, further=names))
+    over = listed(pipeline, "--all")
+    assert (over[2]["slice"], over[2]["further"]) == (SHOWN, [names[0]])
+    assert (over[1]["slice"], over[1]["further"]) == (WITHHELD, [])

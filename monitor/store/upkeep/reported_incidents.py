@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import sqlalchemy as sa
 
 from monitor.core.publish.incident_reports import IncidentReport, report
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.lines import Cell, incident_cell
-from monitor.core.publish.snapshot import ContractTable, ShownIncident, decode
+from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownIncident, decode
 from monitor.errors import StoreError
 from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
@@ -110,7 +111,17 @@ class _ShownIncidents:
         if incident.snapshot not in self._older:
             body = self._records.snapshot_at(incident.snapshot)
             self._older[incident.snapshot] = _shown(decode(body).contracts if body else ())
-        return self._older[incident.snapshot].get(incident.id)
+        shown = self._older[incident.snapshot].get(incident.id)
+        if shown is None or shown.slice == WITHHELD:
+            return shown
+        return replace(shown, further=self._further(incident))
+
+    def _further(self, incident: Incident) -> tuple[str, ...]:
+        """Return the slices that an incident gained, as far as a published row shows them now."""
+        table = self._tables.get(incident.contract)
+        groups = [group for window in (table.windows if table else ()) for group in window.groups]
+        shown = {row.slice for group in groups for row in group.rows if row.rates}
+        return tuple(text for text in incident.further if text in shown)
 
     def cell(self, incident: Incident) -> Cell | None:
         """Return the metric of an incident's slice as published now; None where it is hidden."""
