@@ -148,12 +148,8 @@ class IncidentBook:
         ended = [
             incident for incident in self.standing.values() if self.standing_of(incident, now).over
         ]
-        crossing_ids = {
-            number
-            for incident in ended
-            for number in incident.crossings
-            if number in self.crossings
-        }
+        crossing_ids = {number for incident in ended for number in incident.crossings}
+        crossing_ids &= self.crossings.keys()
         for number in crossing_ids:
             del self.crossings[number]
         return IncidentChange(
@@ -187,13 +183,10 @@ class IncidentBook:
     def _orphans(self, step: IncidentStep) -> list[Crossing]:
         """Return unresolved crossings of the step's metrics without an incident, oldest first."""
         assigned = {number for incident in self.standing.values() for number in incident.crossings}
-        unassigned = (
-            crossing for crossing in self.crossings.values() if crossing.id not in assigned
-        )
         orphans = (
             crossing
-            for crossing in unassigned
-            if step.concerns(Stream.parse(crossing.stream).metric)
+            for number, crossing in self.crossings.items()
+            if number not in assigned and step.concerns(Stream.parse(crossing.stream).metric)
         )
         return sorted(orphans, key=lambda crossing: crossing.crossed_at)
 

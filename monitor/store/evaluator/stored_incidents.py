@@ -189,15 +189,7 @@ def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
 
 def _row(incident: Incident) -> dict[str, Any]:
     """Return an incident as the columns of its row."""
-    first = dict.fromkeys(_FIRST)
-    if incident.first is not None:
-        shown = (
-            incident.first.value,
-            incident.first.lower,
-            incident.first.upper,
-            incident.first.at,
-        )
-        first = dict(zip(_FIRST, shown, strict=True))
+    first = {name: getattr(incident.first, name.removeprefix("first_"), None) for name in _FIRST}
     further = _BETWEEN.join(incident.further) if incident.further else None
     return {**_values(incident, _OWN), **first, "further": further}
 
