@@ -18,6 +18,7 @@ from consumers.field_values import value_text
 from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id, escaped
+from monitor.core.counts.clusters import Where, population_of
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.flushes import Dictionary
 
@@ -88,6 +89,7 @@ class _CodeTables:
 
     routes: Int64s
     atoms: Int64s
+    populations: Int64s
     keep: npt.NDArray[np.float64]
     floors: npt.NDArray[np.float64]
     is_probe: npt.NDArray[np.bool_]
@@ -137,6 +139,7 @@ class Coder:
         eras: allow-lists by event time; score bands and audit rates are the same in all.
         max_versions: live version tuples; later ones are counted as ``__other__``.
         versions: texts of the version tuples that are live already.
+        use_cases: attribute values that decide which decisions belong to each use case.
         rejects_unknown: reject undeclared attributes; else they are dropped, and counted by name.
     """
 
@@ -145,8 +148,10 @@ class Coder:
         eras: CodingHistory,
         max_versions: int,
         versions: Iterable[str] = (),
+        use_cases: Iterable[Where] = ((),),
     ) -> None:
         self._eras = eras
+        self._use_cases = tuple(use_cases)
         self._codings = [era.coding for era in eras.eras]
         self._coding = coding = eras.newest
         self._max_versions = max_versions
@@ -173,6 +178,7 @@ class Coder:
         self._contents: dict[Meaning, _Content] = {}
         self._meanings: list[Meaning] = []
         self._newest_atoms: list[int] = []
+        self._populations: list[int] = []
         self._production: dict[int, int] = {}
         self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
@@ -257,6 +263,7 @@ class Coder:
             keep, floor, dropped = detail
             self._meanings.append(content.meaning)
             self._newest_atoms.append(content_id(content.meaning[0][-1]))
+            self._populations.append(population_of(content.meaning[0][-1], self._use_cases))
             self._keep.append(keep)
             self._floors.append(floor)
             for name in unlisted:
@@ -375,6 +382,7 @@ class Coder:
             self._tables = _CodeTables(
                 routes=np.array([meaning[2] for meaning in self._meanings], np.int64),
                 atoms=np.array(self._newest_atoms, np.int64),
+                populations=np.array(self._populations, np.int64),
                 keep=np.array(self._keep, np.float64),
                 floors=np.array(self._floors, np.float64),
                 is_probe=np.isin(np.arange(len(self._meanings)), list(self._production)),
@@ -388,6 +396,10 @@ class Coder:
     def atoms(self, codes: Int64s) -> Int64s:
         """Return the atom id, in the newest era, for each code."""
         return self._by_code.atoms[codes]
+
+    def populations(self, codes: Int64s) -> Int64s:
+        """Return the population of the use case, in the newest era, for each code; 0 outside."""
+        return self._by_code.populations[codes]
 
     def probe_rows(self, codes: Int64s) -> Int64s:
         """Return the indices of codes whose decisions call themselves probes."""

@@ -22,7 +22,7 @@ from consumers.unit_hashes import UnitHasher, texts_at
 from consumers.unknown_fields import add_counts
 from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
-from monitor.core.counts.clusters import Repetition
+from monitor.core.counts.clusters import Repetition, units_in_populations
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.expected_arrivals import KEPT
 from monitor.core.probes.probe_decisions import ProbeDecision
@@ -401,10 +401,11 @@ class ShardState:
         )
 
     def _unit_hashes(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        """Return the hash of each row's unit, 0 for none; probes have none."""
-        units = self.codecs.units(texts_at(decoded.units, rows), decoded.ts[rows])
-        units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
-        return units
+        """Return the hash of each row's unit in its use case, 0 for none; probes have none."""
+        coder, codes = self.codecs.coder, decoded.codes[rows]
+        hashes = self.codecs.units(texts_at(decoded.units, rows), decoded.ts[rows])
+        hashes[coder.probe_rows(codes)] = 0
+        return units_in_populations(hashes, coder.populations(codes))
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]

@@ -440,7 +440,8 @@ def _codecs(
 ) -> Codecs:
     """Build the decoders and coders of decisions and labels, and the clock that checks times."""
     stream = settings.stream
-    coder = Coder(eras, MAX_VERSIONS, versions)
+    wheres = [contract.where for contract in settings.contracts]
+    coder = Coder(eras, MAX_VERSIONS, versions, wheres)
     of_decisions, of_labels = event_mappings(settings, labelled)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),

@@ -40,7 +40,8 @@ class DecisionColumns:
         arrivals: minute of the shard's event time when the event arrived; recognises duplicates
             together with ``keys``.
         keys: 64-bit hashes of id and time; empty when de-duplication is off.
-        units: keyed 63-bit hash of the unit, 0 without one; empty when no unit was sent.
+        units: hash of the unit with the number of its use case, 0 without one; empty when no unit
+            was sent. See :func:`monitor.core.counts.clusters.units_in_populations`.
     """
 
     ids: Int64s

@@ -363,21 +363,28 @@ def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
 
     from monitor.evaluate.clusters import ClusterDays
     from monitor.store import database
+    from monitor.store.evaluator.calendar_tables import newest_effects
     from monitor.store.evaluator.cluster_days import read_cluster_days
     from monitor.store.schema import counts
 
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
-        days = ClusterDays(read_cluster_days(connection))
+        days, effects = ClusterDays(read_cluster_days(connection)), newest_effects(connection)
         counted = connection.execute(sa.select(counts.c.cell).limit(1)).first() is not None
-    if days.newest_named is not None:
-        largest = rounded_up(days.days[days.newest_named].largest)
+    if (newest := days.newest_named) is not None:
+        largest = rounded_up(days.largest_in(range(newest, newest + 1)))
         yield f"ok: decisions name their unit; the largest of the newest day made up to {largest}"
     elif counted:
         yield (
             "warning: no stored decision names its unit, so the bound on false pages rests on"
             f" detection.cluster_size ({size}) alone"
         )
+    for name, effect in effects.items():
+        if effect > 1:
+            yield (
+                f"note: use case {name}: requests of a unit are alike, so intervals are as wide as"
+                f" if one decision in {effect:g} counted"
+            )
     if days.repeats(size):
         yield (
             "warning: decisions without a unit repeat each other far more often than by chance, in"

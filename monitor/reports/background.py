@@ -183,8 +183,8 @@ def _expiry(day: date | None, end: int) -> str:
 METHOD = (
     "Ready is the reviewers' judgement. Where reviewers err, rates are wrong.",
     "Missing labels are assumed to be missing at random within a route and audit rate.",
-    "Decisions are assumed to be independent. Many requests of one sender make intervals too"
-    " narrow.",
+    "Intervals are widened where requests of one unit are alike. Other decisions are assumed to be"
+    " independent.",
     "A limit is its owner's decision. A gap within it can still be wrong; one beyond it can have a"
     " reason.",
     "Only declared attributes are compared. People who never send a request are in no rate.",

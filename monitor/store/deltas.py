@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
@@ -35,7 +35,8 @@ class Payload:
         keys: duplicate keys of the counted decisions.
         arrivals: minute of event time at which each key arrived.
         probes: decisions of declared probe sets; the rows count them too.
-        sizes: decisions by day and unit, without their cells; None where no unit was named.
+        sizes: decisions by day, use case and unit, without their cells; None where no unit was
+            named.
         repetition: repetition of requests on days that have ended.
     """
 
@@ -67,7 +68,7 @@ class _Encoded(msgspec.Struct, array_like=True):
     values: bytes
     arrivals: bytes
     probes: Sequence[ProbeDecision]
-    sizes: tuple[bytes, bytes] | None  # keys and numbers
+    sizes: bytes | None
     repetition: Sequence[Repetition]
 
 
@@ -89,7 +90,7 @@ def encode(payload: Payload) -> bytes:
         payload.values[:, used].tobytes(),
         payload.arrivals.tobytes(),
         payload.probes,
-        None if sizes is None else (sizes.keys.tobytes(), sizes.n.tobytes()),
+        None if sizes is None else sizes.table.tobytes(),
         payload.repetition,
     )
     compressed = zlib.compress(msgspec.msgpack.encode(encoded), 1)
@@ -111,7 +112,7 @@ def decode(data: bytes) -> Payload:
         _integers(packed.keys),
         _integers(encoded.arrivals),
         tuple(encoded.probes),
-        None if encoded.sizes is None else UnitSizes(*map(_integers, encoded.sizes)),
+        None if encoded.sizes is None else UnitSizes(_integers(encoded.sizes).reshape(3, -1)),
         tuple(encoded.repetition),
     )
 
@@ -136,7 +137,8 @@ def decision_payload(
     panes, positions = np.divmod(rows, max(len(cells), 1))
     sizes = None
     if len(decisions.units):
-        sizes = UnitSizes.from_decisions(decisions.units, decisions.ts)
+        served = decisions.routes == Route.AUTO_SERVE
+        sizes = UnitSizes.from_decisions(decisions.units, decisions.ts, served)
     keys, arrivals = decisions.keys, decisions.arrivals
     cell = cells[positions]
     return Payload(panes, cell, values, keys, arrivals, probes, sizes, repetition)

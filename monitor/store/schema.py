@@ -243,9 +243,11 @@ Index("dead_letter_seen_at", dead_letter.c.seen_at)
 cluster_day = Table(
     "cluster_day",
     metadata,
-    *_ids("day"),
-    *_columns(BigInteger, "named", "largest", "tested", "alike", "by_chance"),
-    comment="By UTC day: decisions that named a unit, the largest unit, repeated decisions.",
+    *_ids("day", "population"),
+    *_columns(BigInteger, "named", "largest", "served"),
+    *_columns(BigInteger, "size_squares", "size_times_served", "served_squares"),
+    *_columns(BigInteger, "tested", "alike", "by_chance"),
+    comment="By UTC day and population: sums over all units, the largest unit, repetition.",
 )
 
 
@@ -446,6 +448,7 @@ calendar_table = Table(
     Column("measure", Text, primary_key=True),
     Column("edition", Text, primary_key=True),
     Column("digest", Text, nullable=False),
+    Column("effect", Double, nullable=False),
     Column("body", LargeBinary, nullable=False),
     comment="Bands of all rows in one calendar span, never changed; kind is its length.",
 )

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from calendars import BEGIN, CODING, HORIZON, USE_CASE, CalendarStore, shown
+from calendars import AUTO, BEGIN, CODING, HORIZON, REVIEW, USE_CASE, CalendarStore, shown
 
 from monitor.core.contract import GroupBy
+from monitor.core.counts.clusters import DayClusters
 from monitor.core.counts.coding import Attribute
 from monitor.core.tables.bands import row_rule
 from monitor.core.tables.reader import Measure, Table
@@ -76,6 +77,59 @@ def test_what_is_read_is_what_was_made(world: CalendarStore) -> None:
     assert unpack(pack(decisions.bands), len(decisions.bands)).low.tolist() == (
         decisions.bands.low.tolist()
     )
+
+
+ALIKE = DayClusters(240, 48, 120, 240 * 48, 120 * 48, 120 * 48)
+"""Five units of 48 decisions, half of which are served, among the 480 of an even day."""
+
+
+def effects(world: CalendarStore, kind: SpanKind) -> dict[int, float]:
+    decisions = (table for table in world.tables() if is_decisions(table))
+    return {table.span.start: table.effect for table in decisions if table.span.kind is kind}
+
+
+def test_tables_have_the_effect_of_the_units_of_their_days(engine: sa.Engine) -> None:
+    world = CalendarStore(engine)
+    for day in range(3):
+        world.count_evenly(END - (3 - day) * DAY)
+    world.count_units(FIRST, ALIKE)
+    world.make(END, labels_to=END)
+
+    assert effects(world, SpanKind.DAY) == {FIRST - DAY: 1, FIRST: 32, FIRST + DAY: 1}
+    hours = effects(world, SpanKind.HOUR)
+    assert [hours[FIRST + DAY + hour * HOUR] for hour in (-2, -1, 0, 22, 23)] == [1, 32, 32, 32, 1]
+    assert effects(world, SpanKind.WEEK) == {WEEK_SPAN.start: 12}, "a third of its decisions"
+    assert {table.effect for table in world.tables() if not is_decisions(table)} == {1}
+
+    stored = world.of(WEEK_SPAN)["decisions"]
+    (settings,) = read_all(world)
+    narrower = [(replace(stored, effect=1.0), settings.digest)]
+    with pytest.raises(FencedError):
+        commit(world, CalendarChange(USE_CASE, narrower))
+
+
+@pytest.mark.parametrize("cities", [("oslo", "oslo"), ("oslo", "rome"), ("rome", "oslo")])
+def test_the_effect_does_not_depend_on_slices_nor_on_other_use_cases(
+    world: CalendarStore, cities: tuple[str, str]
+) -> None:
+    world.count_units(FIRST, ALIKE)
+    world.contract = replace(world.contract, where=(("city", "oslo"),))
+    world.count_units(FIRST + DAY, ALIKE)
+    world.restart(where=())
+    for city, stratum in zip(cities, (AUTO, REVIEW), strict=True):
+        world.count(FIRST, {"city": city, "tier": "a"}, stratum, n=100)
+    world.make(END)
+    assert effects(world, SpanKind.DAY) == {FIRST: 24, FIRST + DAY: 1}
+
+
+def test_fewer_than_k_decisions_have_no_effect(engine: sa.Engine) -> None:
+    world = CalendarStore(engine)
+    for stratum in (AUTO, REVIEW):
+        world.count(FIRST, {"city": "oslo", "tier": "a"}, stratum, n=5)
+    world.count_evenly(FIRST + DAY)
+    world.count_units(FIRST, DayClusters(10, 5, 5, 50, 25, 25))
+    world.make(END)
+    assert effects(world, SpanKind.DAY) == {FIRST: 1, FIRST + DAY: 1}
 
 
 def test_tables_are_read_by_kind_from_an_instant_on(world: CalendarStore) -> None:

@@ -18,17 +18,25 @@ whose pairs are mostly alike are not tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from operator import add, sub
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from monitor.core.counts.cells import Int64s
+from monitor.core.counts.cells import Int64s, atom_text, content_id, parse_atom
 from monitor.core.intervals import Floats
 from monitor.core.time import DAY
 
+Where = tuple[tuple[str, str], ...]
+"""Attribute values that decide which decisions belong to a use case."""
+
 _UNIT_BITS = 32
 _UNIT_MASK = (1 << _UNIT_BITS) - 1
+_POPULATION_BITS = 15
+_POPULATION_MASK = (1 << _POPULATION_BITS) - 1
 
 TIMES_CHANCE = 4
 """Pairs alike in a minute, relative to chance, above which decisions count as repeated. Scores that
@@ -42,52 +50,95 @@ LARGER = 1.5
 """Size of the clusters, relative to the setting, from which a person must look at it."""
 
 
+class UnitGroup(NamedTuple):
+    """UTC day (since 1970) and population whose units are counted together.
+
+    A population is a use case's; 0 is of decisions outside of all use cases.
+    """
+
+    day: int
+    population: int
+
+
+def population_id(where: Where) -> int:
+    """Return the number (1 to 2^15 - 1) of the decisions that a use case's ``where`` selects.
+
+    It does not change with other settings. Two use cases share a number once in 32,767 times; then
+    they share their measured clusters.
+    """
+    return 1 + content_id(atom_text(dict(where))) % _POPULATION_MASK
+
+
+def population_of(atom: str, use_cases: Iterable[Where]) -> int:
+    """Return the population of the use case that an atom (its text) is in; 0 outside of all."""
+    pairs = parse_atom(atom).items()
+    return next((population_id(where) for where in use_cases if pairs >= set(where)), 0)
+
+
+def units_in_populations(hashes: Int64s, populations: Int64s) -> Int64s:
+    """Return the unit of each decision with its population, as :class:`UnitSizes` counts them.
+
+    Args:
+        hashes: keyed hash of unit and day; 0 without a unit, and so is the result.
+        populations: number of the population of each decision.
+    """
+    units = (populations << _UNIT_BITS) | (hashes & _UNIT_MASK)
+    return np.where(hashes == 0, 0, units)
+
+
 @dataclass(frozen=True, slots=True)
 class UnitSizes:
-    """Decision counts by UTC day and unit.
+    """Decision counts by UTC day, population and unit.
 
     A unit is 32 bits of a keyed hash of unit and day. Units with equal bits count as one, so sizes
     err towards too large.
 
     Attributes:
-        keys: day x 2^32 + unit, increasing.
-        n: number of decisions of each key.
+        table: a column for each unit, shape (3, units): its key (day, population and unit, packed
+            into one number; increasing), its decisions, and how many of them were served.
     """
 
-    keys: Int64s
-    n: Int64s
+    table: Int64s
 
     @classmethod
-    def from_decisions(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
+    def from_decisions(
+        cls, units: Int64s, ts: Int64s, served: npt.NDArray[np.bool_]
+    ) -> UnitSizes | None:
         """Count decisions by UTC day and unit; return None if no decision has a unit.
 
         Args:
-            units: keyed hash of the unit of each decision; 0 without one.
+            units: unit of each decision, as :func:`units_in_populations` codes it; 0 without one.
             ts: decided_at of each decision, microseconds.
+            served: which decisions are on auto_serve.
         """
-        has_unit = units != 0
-        if not has_unit.any():
-            return None
-        keys = (ts[has_unit] // DAY << _UNIT_BITS) | (units[has_unit] & _UNIT_MASK)
-        return cls(*np.unique(keys, return_counts=True))
+        keys = ts // DAY << (_UNIT_BITS + _POPULATION_BITS) | units
+        decisions = np.array([keys, np.ones_like(keys), served])[:, units != 0]
+        return cls.merged([cls(decisions)]) if decisions.size else None
 
     @classmethod
     def merged(cls, parts: Sequence[UnitSizes]) -> UnitSizes:
         """Return the sum of several parts by day and unit; at least one part is needed."""
-        keys, row_of = np.unique(np.concatenate([p.keys for p in parts]), return_inverse=True)
-        n = np.zeros(len(keys), np.int64)
-        np.add.at(n, row_of, np.concatenate([part.n for part in parts]))
-        return cls(keys, n)
+        rows, *numbers = np.hstack([part.table for part in parts])
+        keys, row_of = np.unique(rows, return_inverse=True)
+        table = np.stack([keys, *np.zeros((2, len(keys)), np.int64)])
+        for sums, added in zip(table[1:], numbers, strict=True):
+            np.add.at(sums, row_of, added)
+        return cls(table)
 
-    def by_day(self) -> dict[int, UnitSizes]:
-        """Return the sizes of each UTC day, by the number of days since 1970."""
-        days = self.keys >> _UNIT_BITS
-        starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
-        ends = np.append(starts[1:], len(days))
-        return {
-            int(days[start]): UnitSizes(self.keys[start:end], self.n[start:end])
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        }
+    def by_group(self) -> dict[UnitGroup, UnitSizes]:
+        """Return the sizes of each UTC day and population."""
+        groups, starts = np.unique(self.table[0] >> _UNIT_BITS, return_index=True)
+        parts = map(UnitSizes, np.split(self.table, starts[1:], axis=1))
+        days, populations = groups >> _POPULATION_BITS, groups & _POPULATION_MASK
+        return dict(zip(map(UnitGroup, days.tolist(), populations.tolist()), parts, strict=True))
+
+    @property
+    def sums(self) -> DayClusters:
+        """Return the sums over all units, and the largest one; at least one unit."""
+        numbers = self.table[1:]
+        (named, served), largest = numbers.sum(axis=1).tolist(), int(numbers[0].max())
+        (size_squares, mixed), (_, squares) = (numbers @ numbers.T).tolist()
+        return DayClusters(named, largest, served, size_squares, mixed, squares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +162,15 @@ class Repetition:
 class DayClusters:
     """Sums of one UTC day that show how large clusters are: units and repeated scores.
 
+    Of a unit u, n_u is the number of decisions and s_u that on auto_serve.
+
     Attributes:
-        named: number of decisions that named their unit.
+        named: number of decisions that named their unit, sum n_u.
         largest: upper bound on the decisions of the largest unit; 0 without units.
+        served: sum s_u.
+        size_squares: sum n_u^2.
+        size_times_served: sum n_u s_u.
+        served_squares: sum s_u^2.
         tested: number of compared decisions; see :class:`Repetition`.
         alike: number of pairs alike in a minute.
         by_chance: number of pairs expected by chance.
@@ -121,13 +178,19 @@ class DayClusters:
 
     named: int = 0
     largest: int = 0
+    served: int = 0
+    size_squares: int = 0
+    size_times_served: int = 0
+    served_squares: int = 0
     tested: int = 0
     alike: int = 0
     by_chance: int = 0
 
     def __add__(self, other: DayClusters) -> DayClusters:
-        names = [field.name for field in fields(self)]
-        return DayClusters(*(getattr(self, n) + getattr(other, n) for n in names))
+        return DayClusters(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: DayClusters) -> DayClusters:
+        return DayClusters(*map(sub, astuple(self), astuple(other)))
 
     @classmethod
     def from_repetition(cls, repetition: Repetition) -> DayClusters:

@@ -300,15 +300,9 @@ class GroupRates:
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
         """Return the counts of every row behind labelled rates, summed over several spans."""
         reviewed = [part.audit_rate is not None for part in self.tables.parts]
-        decisions = self._total_over(Measure.DECISIONS, spans)
         served = [part.route is Route.AUTO_SERVE for part in self.tables.parts_of(Measure.READY)]
         return LabelledCounts(
-            Counted(
-                decisions.low[reviewed],
-                decisions.high[reviewed],
-                decisions.variance[reviewed],
-                decisions.shown,
-            ),
+            self._total_over(Measure.DECISIONS, spans).parts(np.array(reviewed, bool)),
             self._total_over(Measure.READY, spans),
             self._total_over(Measure.NOT_READY, spans),
             np.array(served, bool),
@@ -344,8 +338,9 @@ class GroupRates:
     def _total_over(self, measure: Measure, spans: Sequence[Span]) -> Counted:
         key = measure, tuple(spans)
         if key not in self._sums:
-            bands = self._bands(measure)
-            self._sums[key] = Counted.total([Counted.from_bands(bands[span]) for span in spans])
+            bands, tables = self._bands(measure), self.tables.tables[measure]
+            counted = [Counted.from_bands(bands[span], tables[span].effect) for span in spans]
+            self._sums[key] = Counted.total(counted)
         return self._sums[key]
 
 

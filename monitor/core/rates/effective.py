@@ -18,6 +18,10 @@ and small counts are skewed. So under sampling the bounds are Wilson's of q, wit
 - effective counts reduced by the third-order term (z^2 - 1) / 6 for the skewness that sampling
   adds. Both bounds move away from the side that few labels make likely.
 
+Where requests of one unit are alike, hits vary more, by the same for every rate. With the design
+effect E of units, D grows by E - 1: of the other decisions of a unit, only those with a label
+matter.
+
 Source: Wilson (1927), JASA 22; Rao and Scott (1992), Biometrics 48 (counts divided by design
 effects); Hall (1982), Biometrika 69 (the skewness term).
 """
@@ -115,6 +119,7 @@ class Evidence:
         hits: estimated hits of the two routes (a plain rate: hits and misses), shape (2, S).
         alone: sum of w_k N_k p_k by route, shape (2, S); the hits if all is labelled.
         shared: sum of (w_k - 1) N_k p_k^2 by route, shape (2, S); 0 if all is labelled.
+        extra: design effect of units less 1, shape (S,); 0 if decisions are independent.
     """
 
     value: Floats
@@ -122,12 +127,25 @@ class Evidence:
     hits: Floats
     alone: Floats
     shared: Floats
+    extra: Floats
 
     @classmethod
     def plain(cls, value: Floats, support: Floats) -> Evidence:
         """Return the evidence of rates with ``support`` trials; the intervals are plain Wilson."""
         hits = np.array([value * support, (1 - value) * support])
-        return cls(value, support, hits, hits, np.zeros_like(hits))
+        return cls(value, support, hits, hits, np.zeros_like(hits), np.zeros_like(support))
+
+    def in_units(self, effect: Floats) -> Evidence:
+        """Return the evidence where decisions depend on each other inside units.
+
+        V grows by (E - 1) (1 / a + 1 / b), so 1 / n_eff by (E - 1) / (a + b).
+
+        Args:
+            effect: the design effect E of each row, at least 1.
+        """
+        decisions = np.nan_to_num(self.hits.sum(axis=0))
+        growth = 1 + (effect - 1) * divide(self.support, decisions, empty=0)
+        return replace(self, support=self.support / growth, extra=effect - 1)
 
     def unless(self, undefined: npt.NDArray[np.bool_]) -> Evidence:
         """Return the evidence with value NaN and support 0 in rows where ``undefined`` is True."""
@@ -143,8 +161,8 @@ class Evidence:
         return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
     def __iter__(self) -> Iterator[Floats]:
-        """Yield value, support, hits, alone and shared, in this order; all have a last axis S."""
-        return iter((self.value, self.support, self.hits, self.alone, self.shared))
+        """Yield all attributes in their order; all have a last axis S."""
+        return iter((self.value, self.support, self.hits, self.alone, self.shared, self.extra))
 
     def rows(self, at: slice) -> Evidence:
         """Return the rows that a slice object selects on the last axis."""
@@ -153,8 +171,8 @@ class Evidence:
     @property
     def exchanged(self) -> Evidence:
         """Evidence of 1 - value: the share of the second route's hits instead of the first's."""
-        columns = (column[::-1] for column in (self.hits, self.alone, self.shared))
-        return Evidence(1 - self.value, self.support, *columns)
+        hits, alone, shared = (column[::-1] for column in (self.hits, self.alone, self.shared))
+        return Evidence(1 - self.value, self.support, hits, alone, shared, self.extra)
 
     @classmethod
     def bounds_of(cls, parts: Sequence[Evidence], z: float) -> list[tuple[Floats, Floats]]:
@@ -202,7 +220,7 @@ class Evidence:
     def effects(self, scale: float | Floats) -> Floats:
         """Return D of each route at `scale` times its estimated hits, shape (2, S); at least 1."""
         design_effects = divide(self.alone - scale * self.shared, self.hits, empty=1)
-        return np.where(self.shared > 0, np.maximum(design_effects, 1), 1)
+        return np.where(self.shared > 0, np.maximum(design_effects, 1), 1) + self.extra
 
     def _lower_bound(self, z: float) -> Floats:
         """Return the lower bound of the first route's share of hits, with D at that bound."""
@@ -253,7 +271,7 @@ def served_share(trials: Trials) -> Evidence:
     auto, review = divide(alone - shared, hits, empty=1)
     support = divide(hits.sum(axis=0) ** 2, hits[1] * auto + hits[0] * review, empty=0)
     support = np.where(counted, labels.sum(axis=0), support)
-    return Evidence(value, support, hits, alone, shared)
+    return Evidence(value, support, hits, alone, shared, np.zeros_like(support))
 
 
 def ready_share(trials: Trials) -> Evidence:
@@ -269,4 +287,4 @@ def ready_share(trials: Trials) -> Evidence:
     support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
     support = np.where(trials.complete.all(axis=(0, 1)), total, support)
     share = np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1)
-    return Evidence.plain(share, support)
+    return replace(Evidence.plain(share, total), support=support)

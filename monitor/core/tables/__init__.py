@@ -5,6 +5,6 @@ ever sees is computed from such tables alone, so there is nothing to subtract.
 """
 
 __all__ = [
-    "bands", "closed_span", "completeness", "counted", "layout", "rates", "reader", "row_counts",
-    "settings", "spans", "windows",
+    "bands", "closed_span", "completeness", "counted", "design_effect", "layout", "rates", "reader",
+    "row_counts", "settings", "spans", "windows",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.label_tables import label_tables, unanswered_table
@@ -30,9 +30,14 @@ class ClosedSpan:
     rows: Int64s
     past: Sequence[Table] = ()
 
-    def decision_table(self) -> tuple[Table, ...]:
-        """Return the decision table, alone in the tuple, bound to earlier decision tables."""
-        return self._single_table(Measure.DECISIONS, self.rows[Column.DECISIONS])
+    def decision_table(self, effect: float = 1.0) -> tuple[Table, ...]:
+        """Return the decision table, alone in the tuple, bound to earlier decision tables.
+
+        Args:
+            effect: design effect of the units of the use case, rounded up.
+        """
+        (table,) = self._single_table(Measure.DECISIONS, self.rows[Column.DECISIONS])
+        return (replace(table, effect=effect),)
 
     def first_edition(self) -> tuple[Table, ...]:
         """Return the first edition of the label tables; a week's has missing labels as well."""

@@ -7,7 +7,8 @@ the labels r_k (ready) and q_k (not ready) of stratum k. A stratum whose decisio
 from its labels is taken for fully labelled: its labels count as they are, and N_k adds no error.
 
 The interval has two sources of error: labels are a sample, and counts are bands. With V_s the
-variance of the first and V_b of the second, its effective number of trials is
+variance of the first (larger by the design effect where requests of one unit are alike) and V_b of
+the second, its effective number of trials is
 
     n = n_eff V_s / (V_s + V_b),   V_b = sum_j ((T(x_j + s_j) - T(x_j - s_j)) / 2)^2
 
@@ -57,12 +58,12 @@ class ShownRate:
             there is no point: "at least".
         upper: upper bound, or "at most".
         support: effective number of trials at the middles of all bands, which a minimum of support
-            asks for; 0 where the rate is not shown. The width of bands is in the interval alone: a
-            slice that is never served would lose its support by it.
+            asks for; 0 where the rate is not shown. The width of bands and units are in the
+            interval alone: a slice that is never served would lose its support by the first.
         shown: rows that show the rate, as a point or as a bound.
         evidence: what the middles of all bands say, where there is a point and where there is none,
-            worth less for the width of the bands.
-        sampled: the same without this loss.
+            worth less for the width of the bands and for units.
+        sampled: the same without these losses.
     """
 
     value: Floats
@@ -167,6 +168,7 @@ def _stacked_counts(counts: LabelledCounts) -> Counted:
         np.concatenate([part.high for part in parts]),
         np.concatenate([part.variance for part in parts]),
         np.asarray(np.all([part.shown for part in parts], axis=0)),
+        counts.decisions.effect,
     )
 
 
@@ -214,7 +216,7 @@ class RateEstimate:
 
     Attributes:
         middle: the evidence at the middles of all bands.
-        with_error: the same, worth less for the width of the bands.
+        with_error: the same, worth less for the width of the bands and for units.
         ends: the evidence at the ends of the bands that lower the rate, and at those that raise it.
         point: rows whose rate has a point.
         shown: rows that show the rate.
@@ -229,12 +231,13 @@ class RateEstimate:
     @classmethod
     def from_bands(cls, share: Share, counts: Counted, point: Bools, shown: Bools) -> RateEstimate:
         """Return the estimate: a point in rows marked ``point``, a bound in others shown."""
-        middle = share(counts.middle, 0)
+        middle, effect = share(counts.middle, 0), counts.effect
         exact = (counts.low == counts.high).all(axis=0)
         shown = shown & ~(exact & np.isnan(middle.value))
         point = (point | exact) & shown & ~np.isnan(middle.value)
-        with_error = _discounted(middle, _band_variance(share, counts))
-        return cls(middle, with_error, _evidence_at_ends(share, counts), point, shown)
+        with_error = _discounted(middle.in_units(effect), _band_variance(share, counts))
+        lowest, highest = (end.in_units(effect) for end in _evidence_at_ends(share, counts))
+        return cls(middle, with_error, (lowest, highest), point, shown)
 
     def at(self, z: float = Z95) -> ShownRate:
         """Return the rate with its interval at the normal quantile z."""
@@ -274,11 +277,8 @@ def _discounted(evidence: Evidence, variance: Floats) -> Evidence:
     """Return the evidence, its support and hits scaled down for a variance per row of bands."""
     sampling = divide(evidence.value * (1 - evidence.value), evidence.support, empty=0)
     worth = divide(sampling, sampling + variance, empty=1)
-    return Evidence(
-        evidence.value,
-        evidence.support * worth,
-        *(column * worth for column in (evidence.hits, evidence.alone, evidence.shared)),
-    )
+    support, hits, alone, shared = (column * worth for column in list(evidence)[1:-1])
+    return replace(evidence, support=support, hits=hits, alone=alone, shared=shared)
 
 
 def _evidence_at_ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:

@@ -62,12 +62,14 @@ class Table:
         measure: what it counts.
         bands: what is shown.
         edition: of labels; decisions have the first one alone.
+        effect: of decisions, the design effect of units in the whole use case, rounded up.
     """
 
     frame: Frame
     measure: Measure
     bands: Bands
     edition: Edition = Edition.FIRST
+    effect: float = 1.0
 
     @property
     def span(self) -> Span:

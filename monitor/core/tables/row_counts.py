@@ -70,6 +70,10 @@ class RowCounter:
             totals[part] = totals.get(part, 0) + number
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
+    def count_decisions(self, counts: Counts, index: CellIndex) -> int:
+        """Return the number of decisions of the use case."""
+        return int(self._counts_by_atom(counts, index, [Counter.N])[2].sum())
+
     def count(self, counts: Counts, index: CellIndex, kind: SpanKind = SpanKind.WEEK) -> Int64s:
         """Return exact counts of a span's rows, shape (5, rows, parts): see :class:`Column`."""
         settings = self._settings

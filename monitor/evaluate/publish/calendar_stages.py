@@ -195,7 +195,7 @@ class _StagedGroup:
         low, high, variance = (
             np.where(hidden, 0, column) for column in (counted.low, counted.high, counted.variance)
         )
-        return Counted(low, high, variance, counted.shown)
+        return replace(counted, low=low, high=high, variance=variance)
 
 
 def _passage_of_decisions(decisions: _Cells, parts: Sequence[Part]) -> Passage:

@@ -14,14 +14,16 @@ from functools import cache
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.clusters import DayClusters, population_id
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.closed_span import ClosedSpan
+from monitor.core.tables.design_effect import LIKENESS_DAYS, published_effect
 from monitor.core.tables.reader import Table
 from monitor.core.tables.row_counts import RowCounter
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
 from monitor.core.tables.spans import Span, SpanKind
-from monitor.core.time import Grain
+from monitor.core.time import DAY, Grain
 from monitor.evaluate.tables.due import Eras, Progress, Turn, due
 from monitor.store.evaluator.calendar_tables import (
     CalendarChange,
@@ -33,6 +35,7 @@ from monitor.store.evaluator.calendar_tables import (
     read_made,
     read_tables,
 )
+from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.span_sums import first_day, span_sums
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
@@ -133,7 +136,7 @@ class Calendar:
         if not self._eras:
             self._begin(sums, index, turns, batch)
         for stage, span in turns[:most] if self._eras else ():
-            self._make(stage, span, (sums(span), index), batch)
+            self._make(stage, span, sums, index, batch)
         return batch if batch.tables or batch.eras else None
 
     @property
@@ -174,13 +177,15 @@ class Calendar:
         self._eras = sorted([*kept, era], key=lambda era: era.starts_at)
         batch.eras.append(era)
 
-    def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
+    def _make(
+        self, stage: Stage, span: Span, sums: Sums, index: CellIndex, batch: CalendarChange
+    ) -> None:
         """Make the tables of one stage of a span, and add them to ``batch``."""
-        settings = self._known_eras.at(span.start)
+        settings, counted = self._known_eras.at(span.start), (sums(span), index)
         rows = self._counter(settings).count(*counted, span.kind)
         closed = ClosedSpan(span, settings, rows, self._tables_within(stage, span, batch))
         if stage is Stage.DECISIONS:
-            tables = closed.decision_table()
+            tables = closed.decision_table(self._effect(span, settings, sums, index))
             self._follow_rates(span, counted, batch)
         elif stage is Stage.FIRST:
             tables = closed.first_edition()
@@ -193,6 +198,24 @@ class Calendar:
         batch.tables.extend((table, settings.digest) for table in tables)
         oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
         self._made[stage, span.kind] = Made(oldest, span.start)
+
+    def _effect(self, span: Span, settings: TableSettings, sums: Sums, index: CellIndex) -> float:
+        """Return the design effect of a span's units, rounded up; 1 where none was sent.
+
+        A unit lasts for a UTC day. So the effect is that of the UTC days that ended within the
+        span, or, of an hour before midnight, of the day before.
+        """
+        ended, population = span.end // DAY, population_id(settings.where)
+        stored = self._store.read(read_cluster_days, ended - LIKENESS_DAYS)
+        units = {day: facts for (day, part), facts in stored.items() if part == population}
+        days = range(min(span.start // DAY, ended - 1), ended)
+        if not units.keys() & set(days):
+            return 1.0
+        spans = (Span.containing(day * DAY, SpanKind.DAY) for day in days)
+        decisions = (self._counter(settings).count_decisions(sums(utc), index) for utc in spans)
+        sizes = [units.get(day, DayClusters()) for day in days]
+        recent = [facts for day, facts in units.items() if day < ended]
+        return published_effect([*zip(sizes, decisions, strict=True)], recent, settings.k)
 
     def _tables_within(self, stage: Stage, span: Span, batch: CalendarChange) -> tuple[Table, ...]:
         """Return the tables within a span, stored or in ``batch``; none for an hour's decisions."""

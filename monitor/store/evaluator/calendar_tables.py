@@ -117,7 +117,7 @@ def _place(span: Span) -> tuple[int, int]:
 
 def _row(table: Table, digest: str) -> tuple[Any, ...]:
     span, measure, edition = table.key
-    return *_place(span), measure.value, edition.value, digest, pack(table.bands)
+    return *_place(span), measure.value, edition.value, digest, table.effect, pack(table.bands)
 
 
 def _is_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
@@ -128,11 +128,12 @@ def _is_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
     """Raise a FencedError if a stored table differs: another evaluator wrote it."""
-    for *key, digest, body in rows:
+    for *key, digest, effect, body in rows:
         columns = zip(calendar_table.primary_key, key, strict=True)
         conditions = (column == value for column, value in columns)
         stored = connection.execute(sa.select(calendar_table).where(*conditions)).one()
-        if (stored.digest, zlib.decompress(stored.body)) != (digest, zlib.decompress(body)):
+        content = stored.digest, stored.effect, zlib.decompress(stored.body)
+        if content != (digest, effect, zlib.decompress(body)):
             raise FencedError(ROLE)
 
 
@@ -189,7 +190,15 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
     span = Span.containing(row.starts_at, kind, settings.offset)
     frame = settings.frame(span, measure)
     bands = unpack(row.body, len(frame.layout.rows))
-    return Table(frame, measure, bands, Edition(row.edition))
+    return Table(frame, measure, bands, Edition(row.edition), row.effect)
+
+
+def newest_effects(connection: sa.Connection) -> dict[str, float]:
+    """Return the design effect of units in the newest day's table, by use case."""
+    table = calendar_table.c
+    of_days = (table.kind == int(SpanKind.DAY), table.measure == Measure.DECISIONS)
+    query = sa.select(table.use_case, table.effect).where(*of_days).order_by(table.starts_at)
+    return {row.use_case: row.effect for row in connection.execute(query)}
 
 
 def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:

@@ -1,4 +1,4 @@
-"""Stored sums about clusters of decisions, by UTC day.
+"""Stored sums about clusters of decisions, by UTC day and population.
 
 Only the evaluator writes them, in the transaction of the cycle that folds their deltas.
 """
@@ -10,7 +10,7 @@ from dataclasses import astuple, fields
 
 import sqlalchemy as sa
 
-from monitor.core.counts.clusters import DayClusters
+from monitor.core.counts.clusters import DayClusters, UnitGroup
 from monitor.store import bulk
 from monitor.store.schema import cluster_day
 
@@ -18,13 +18,16 @@ _NAMES = tuple(field.name for field in fields(DayClusters))
 _ADDED = bulk.adding_to(cluster_day, _NAMES)
 
 
-def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
-    """Return all stored cluster facts, by day since 1970."""
-    rows = connection.execute(sa.select(cluster_day)).mappings()
-    return {row["day"]: DayClusters(*(row[name] for name in _NAMES)) for row in rows}
+def read_cluster_days(connection: sa.Connection, first: int = 0) -> dict[UnitGroup, DayClusters]:
+    """Return the stored cluster facts of the day ``first`` (since 1970) and later, by group."""
+    rows = connection.execute(sa.select(cluster_day).where(cluster_day.c.day >= first)).mappings()
+    return {
+        UnitGroup(row["day"], row["population"]): DayClusters(*(row[name] for name in _NAMES))
+        for row in rows
+    }
 
 
-def add_cluster_days(connection: sa.Connection, added: Mapping[int, DayClusters]) -> None:
-    """Add cluster facts to the stored ones of each day (since 1970)."""
-    rows = [(day, *astuple(clusters)) for day, clusters in sorted(added.items())]
+def add_cluster_days(connection: sa.Connection, added: Mapping[UnitGroup, DayClusters]) -> None:
+    """Add cluster facts to the stored ones of each group."""
+    rows = [(*group, *astuple(facts)) for group, facts in sorted(added.items())]
     bulk.insert(connection, cluster_day, bulk.by_column(cluster_day, rows), _ADDED)

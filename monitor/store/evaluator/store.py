@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import PaneCounts
-from monitor.core.counts.clusters import DayClusters
+from monitor.core.counts.clusters import DayClusters, UnitGroup
 from monitor.core.publish.release import Revision
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.records import Shard
@@ -50,7 +50,7 @@ class Cycle:
         detection: hours that the detectors consumed, and their new state.
         incidents: incidents that were opened, changed or resolved.
         probes: states of declared probe sets.
-        clusters: facts on clusters to add, by day since 1970.
+        clusters: facts on clusters to add, by UTC day and population.
         snapshot: Snapshot to store and show; None when nothing changed.
         body: the Snapshot's bytes, where they are known.
         weeks: new revisions of Releases.
@@ -63,7 +63,7 @@ class Cycle:
     detection: DetectionChange = field(default_factory=DetectionChange)
     incidents: IncidentChange = field(default_factory=IncidentChange)
     probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
-    clusters: Mapping[int, DayClusters] = field(default_factory=dict)
+    clusters: Mapping[UnitGroup, DayClusters] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     body: bytes | None = None
     weeks: Sequence[Revision] = ()

@@ -25,6 +25,7 @@ from monitor.core.counts.cells import (
     atom_text,
     content_id,
 )
+from monitor.core.counts.clusters import DayClusters, UnitGroup, population_id
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.tables.reader import Table
 from monitor.core.tables.spans import ANCHOR, Edition, Span
@@ -36,6 +37,7 @@ from monitor.store.codings import write_eras
 from monitor.store.database import writing
 from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.calendar_tables import read_tables
+from monitor.store.evaluator.cluster_days import add_cluster_days
 from monitor.store.evaluator.pane_sums import add_counts
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 
@@ -117,6 +119,12 @@ class CalendarStore:
             write_dictionary(connection, known)
             panes = [PaneCounts(g, pane_of(at, g), counts) for g in (Grain.HOUR, Grain.DAY)]
             add_counts(connection, panes)
+
+    def count_units(self, at: int, units: DayClusters) -> None:
+        """Add sums over the units of the use case to the UTC day that holds ``at``."""
+        group = UnitGroup(at // DAY, population_id(self.contract.where))
+        with writing(self.engine) as connection:
+            add_cluster_days(connection, {group: units})
 
     def count_evenly(self, at: int) -> None:
         """Count 60 decisions of every slice on both routes, of which 25 are ready, 25 are not."""

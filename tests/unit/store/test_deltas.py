@@ -110,13 +110,13 @@ def test_damage_is_never_read_as_counts(data: bytes) -> None:
 
 
 def test_sizes_of_units_and_repetition_come_out_again() -> None:
-    sizes = UnitSizes.from_decisions(
-        np.array([LARGE, 7, 7], np.int64), np.array([0, DAY, DAY], np.int64)
-    )
+    units, days = np.array([LARGE >> 20, 7, 7], np.int64), np.array([0, DAY, DAY], np.int64)
+    sizes = UnitSizes.from_decisions(units, days, np.array([True, False, True]))
     found = (Repetition(20_000, 500, 40, 3),)
     after = decode(encode(replace(payload(1, 3, 3), sizes=sizes, repetition=found)))
     assert sizes is not None
     assert after.sizes is not None
-    assert after.sizes.keys.tolist() == sizes.keys.tolist()
-    assert after.sizes.n.tolist() == sizes.n.tolist() == [1, 2]
+    assert after.sizes.table[0].tolist() == sizes.table[0].tolist()
+    assert after.sizes.table[1].tolist() == sizes.table[1].tolist() == [1, 2]
+    assert after.sizes.table[2].tolist() == sizes.table[2].tolist() == [1, 1]
     assert after.repetition == found

@@ -12,8 +12,11 @@ from monitor.core.counts.clusters import (
     MIN_TESTED,
     DayClusters,
     Repetition,
+    UnitGroup,
     UnitSizes,
     find_repetition,
+    population_id,
+    units_in_populations,
 )
 from monitor.core.time import DAY
 
@@ -21,29 +24,45 @@ from monitor.core.time import DAY
 def sizes(*decisions: tuple[int, int]) -> UnitSizes | None:
     """Of (unit, day) pairs."""
     units, days = np.array(decisions, np.int64).reshape(-1, 2).T
-    return UnitSizes.from_decisions(units, days * DAY + 7)
+    return UnitSizes.from_decisions(units, days * DAY + 7, units % 2 == 1)
 
 
 def test_decisions_are_counted_by_unit_and_day() -> None:
     found = sizes((5, 1), (5, 1), (6, 1), (0, 1), (5, 2))
     assert found is not None
-    days = {day: sorted(one.n.tolist()) for day, one in found.by_day().items()}
-    assert days == {1: [1, 2], 2: [1]}
+    groups = {group: part.table[1].tolist() for group, part in found.by_group().items()}
+    assert groups == {UnitGroup(1, 0): [2, 1], UnitGroup(2, 0): [1]}
+    assert found.by_group()[UnitGroup(1, 0)].table[2].tolist() == [2, 0]
     assert sizes((0, 1)) is None
+
+
+def test_a_unit_is_another_one_in_each_population() -> None:
+    shop, chat = (population_id((("use", name),)) for name in ("shop", "chat"))
+    hashes = np.array([2**62 + 5, 2**62 + 5, 2**62 + 5, 0])
+    units = units_in_populations(hashes, np.array([shop, chat, shop, chat]))
+    found = UnitSizes.from_decisions(units, np.full(4, 20_786 * DAY), np.full(4, True))
+    assert found is not None
+    assert {group: part.table[1].tolist() for group, part in found.by_group().items()} == {
+        UnitGroup(20_786, shop): [2],
+        UnitGroup(20_786, chat): [1],
+    }
 
 
 def test_parts_add_up_to_the_whole() -> None:
     rng = np.random.default_rng(1)
     units, ts = (
-        rng.integers(0, 50, 400) << 40 | rng.integers(1, 9, 400),
+        rng.integers(0, 50, 400) << 32 | rng.integers(1, 9, 400),
         rng.integers(0, 3 * DAY, 400),
     )
-    whole = UnitSizes.from_decisions(units, ts)
-    parts = [UnitSizes.from_decisions(units[at::3], ts[at::3]) for at in range(3)]
+    served = rng.random(400) < 0.5
+    whole = UnitSizes.from_decisions(units, ts, served)
+    columns = ((units[at::3], ts[at::3], served[at::3]) for at in range(3))
+    parts = [UnitSizes.from_decisions(*part) for part in columns]
     assert whole is not None
     merged = UnitSizes.merged([part for part in parts if part is not None])
-    assert merged.keys.tolist() == whole.keys.tolist()
-    assert merged.n.tolist() == whole.n.tolist()
+    assert merged.table[0].tolist() == whole.table[0].tolist()
+    assert merged.table[1].tolist() == whole.table[1].tolist()
+    assert merged.table[2].tolist() == whole.table[2].tolist()
 
 
 def brute(scores: tuple[int, ...], minutes: list[int]) -> int:

@@ -113,3 +113,55 @@ def test_without_a_rate_there_is_no_support() -> None:
     mine, other = support_together(hidden, measure(audited(30), CODING, Metric.TPR))
     assert mine.tolist() == [0]
     assert other[0] > 0
+
+
+EVERY = (*SERVED, Metric.READY, Metric.PRECISION)
+
+
+@pytest.mark.parametrize("metric", EVERY)
+@pytest.mark.parametrize("audits", [40, 800])
+def test_independent_decisions_have_the_same_bounds_in_units(metric: Metric, audits: int) -> None:
+    plain = evidence(audited(audits // 2, audits=audits), metric)
+    in_units = plain.in_units(np.ones(1))
+    np.testing.assert_array_equal(plain.bounds(1.96), in_units.bounds(1.96))
+    np.testing.assert_array_equal(plain.support, in_units.support)
+
+
+@pytest.mark.parametrize("metric", EVERY)
+def test_in_units_all_labels_are_worth_less_by_the_effect(metric: Metric) -> None:
+    plain = evidence(audited(300, audits=800), metric)
+    in_units = plain.in_units(np.array([8.0]))
+    assert in_units.support == pytest.approx(plain.support / 8)
+    np.testing.assert_allclose(in_units.bounds(1.96), wilson(plain.value, plain.support / 8, 1.96))
+
+
+@pytest.mark.parametrize("metric", [Metric.READY, Metric.PRECISION])
+def test_in_units_few_labels_lose_little(metric: Metric) -> None:
+    """At audits of 5 %, of the other 7 decisions of a unit a third of one has a label."""
+    plain = evidence(audited(20, reviewed=1), metric)
+    in_units = plain.in_units(np.array([8.0]))
+    assert plain.support / in_units.support == pytest.approx(1 + 7 * 0.05, rel=0.02)
+
+
+@pytest.mark.parametrize("metric", EVERY)
+def test_bounds_widen_with_the_effect_and_hold_their_point(metric: Metric) -> None:
+    for ready in range(1, 40):
+        found = evidence(audited(ready), metric)
+        rows = [found.in_units(np.array([effect])).bounds(1.96) for effect in (1.0, 1.5, 4.0, 64.0)]
+        assert all(lower <= found.value <= upper for lower, upper in rows)
+        widths = [float(upper[0] - lower[0]) for lower, upper in rows]
+        assert widths == sorted(widths)
+
+
+@pytest.mark.parametrize("size", [1, 6, 50])
+def test_support_in_units_is_that_of_simulated_rates(size: int) -> None:
+    """Units with one outcome each; a fifth of what is served is labelled, and all reviews."""
+    rng, outcomes = np.random.default_rng(4), np.array([0.35, 0.3, 0.15, 0.2])
+    drawn = size * rng.multinomial(12_000 // size, outcomes, 4_000)
+    ready, not_ready = rng.binomial(drawn[:, :2], 0.2).T
+    hits = drawn[:, :2].sum(axis=1) * ready / (ready + not_ready)
+    rates = hits / (hits + drawn[:, 2])
+    counts = {auto(): counted(7_800, 1_560, 840), review(): counted(4_200, 4_200, 1_800)}
+    found = evidence(slice_counts({"a": counts}), Metric.TPR).in_units(np.array([float(size)]))
+    assert found.value == pytest.approx(0.7)
+    assert found.support[0] == pytest.approx(0.7 * 0.3 / rates.var(), rel=0.06)

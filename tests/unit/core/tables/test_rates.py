@@ -161,6 +161,26 @@ def test_errors_of_counts_below_k_do_not_cancel_out() -> None:
     assert week.middle[1, 0] / np.sqrt(week.variance[1, 0]) == pytest.approx(np.sqrt(3))
 
 
+def test_the_effect_of_a_sum_is_weighted_by_decisions() -> None:
+    large, small = (row_rule(np.array([counts]), 1) for counts in ([600, 300], [60, 40]))
+    together = Counted.total([Counted.from_bands(large, 2.0), Counted.from_bands(small, 12.0)])
+    assert together.effect.tolist() == [3.0]
+    nothing = Counted.from_bands(row_rule(np.array([[0, 0]]), 1), 2.0)
+    assert Counted.total([nothing, nothing]).effect.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("counts", [(900, 300), (400, 4)], ids=["a point", "a bound"])
+def test_the_effect_widens_the_interval_and_keeps_support(counts: tuple[int, int]) -> None:
+    bands = row_rule(np.array([counts]), K)
+    plain, widened = (
+        selection_estimate(Counted.from_bands(bands, effect), SERVED).at() for effect in (1.0, 8.0)
+    )
+    assert widened.lower[0] < plain.lower[0]
+    assert widened.upper[0] >= plain.upper[0]
+    np.testing.assert_array_equal(widened.value, plain.value)
+    assert widened.support[0] == plain.support[0]
+
+
 def sized(*sizes: int) -> Bands:
     return row_rule(np.array([[size // 2, size - size // 2] for size in sizes]), K)
 
