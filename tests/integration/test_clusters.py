@@ -7,6 +7,7 @@ exactly at its limit. Crossings are counted, since what is read as history pages
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,10 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline
 
+from monitor.commands.check import _unit_lines
+from monitor.core.metric import Metric
+from monitor.core.publish.snapshot import ShownRate, decode
+from monitor.core.time import DAY, HOUR
 from monitor.evaluate.evaluator import Evaluator
 from monitor.store.evaluator.cluster_days import read_cluster_days
 
@@ -28,6 +33,11 @@ SIZE = 50
 CLUSTERS = 40  # a day
 FIRST_DAY = (START - datetime(1970, 1, 1, tzinfo=UTC)).days
 TPR = {"chat": 0.75, "email": 0.85}
+TRUTH = {
+    Metric.SELECTION: {channel: 0.7 * rate + 0.3 * 0.15 for channel, rate in TPR.items()},
+    Metric.TPR: TPR,
+    Metric.FPR: dict.fromkeys(TPR, 0.15),
+}
 _CONTRACT = SETTINGS.index("[use_case.contract]")
 TEXT = (
     SETTINGS[: SETTINGS.index("group_bys")]
@@ -127,8 +137,8 @@ def crossings(pipeline: Pipeline) -> int:
 
 def largest(pipeline: Pipeline) -> dict[int, int]:
     with pipeline.engine.connect() as connection:
-        found = read_cluster_days(connection)
-    return {day - FIRST_DAY: one.largest for day, one in found.items()}
+        groups = read_cluster_days(connection)
+    return {group.day - FIRST_DAY: facts.largest for group, facts in groups.items() if facts.named}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -161,6 +171,64 @@ def test_single_requests_are_no_repetition_whatever_their_scores(
         evaluator = play(pipeline, World(size=1, scores=scores), days=2)
         assert evaluator.repeats is False
         assert evaluator.cluster_size == 1
+
+
+def shown_rates(pipeline: Pipeline) -> Iterator[tuple[Metric, str, ShownRate]]:
+    """Rates of both channels in all windows of more than a day."""
+    snapshot = pipeline.snapshot()
+    assert snapshot is not None
+    (contract_table,) = decode(snapshot).contracts
+    windows = (window for window in contract_table.windows if window.window != "1h")
+    for row in (row for window in windows for group in window.groups for row in group.rows):
+        for metric in TRUTH:
+            if metric in row.rates:
+                yield metric, row.slice.removeprefix("channel="), row.rates[metric]
+
+
+def covered(tmp_path: Path, world: World, seeds: int, days: int = DAYS) -> tuple[float, float]:
+    """Share of the shown intervals that hold the router's rate, and their mean width."""
+    held, widths = [], []
+    for seed in range(seeds):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with Pipeline(folder, (2, 1), text=TEXT.replace("k = 1\n", "k = 11\n")) as pipeline:
+            play(pipeline, world, days, seed)
+            for metric, channel, rate in shown_rates(pipeline):
+                lower, upper = rate.lower or 0.0, rate.upper or 1.0
+                held.append(lower <= TRUTH[metric][channel] <= upper)
+                widths.append(upper - lower)
+    return float(np.mean(held)), float(np.mean(widths))
+
+
+def test_intervals_hold_where_units_are_sent(tmp_path: Path) -> None:
+    named, unnamed, single = (tmp_path / name for name in ("named", "unnamed", "single"))
+    for folder in (named, unnamed, single):
+        folder.mkdir()
+    cover, width = covered(named, World(units=True), 4)
+    cover_unnamed, width_unnamed = covered(unnamed, World(), 2)
+    sys.stdout.write(f"{cover} {width}; without unit {cover_unnamed} {width_unnamed}\n")
+    assert cover >= 0.94
+    assert cover_unnamed < 0.87, "what is said to be not covered"
+    assert covered(single, World(size=1, units=True), 1, days=2) == pytest.approx(
+        covered(tmp_path, World(size=1), 1, days=2)
+    )
+
+
+def test_tables_tell_one_rounded_effect_of_the_whole_use_case(tmp_path: Path) -> None:
+    with Pipeline(tmp_path, (2, 1), text=TEXT) as pipeline:
+        play(pipeline, World(units=True), days=3)
+        query = sa.text(
+            "SELECT kind, effect FROM calendar_table WHERE measure = 'decisions' ORDER BY starts_at"
+        )
+        with pipeline.engine.connect() as connection:
+            rows = connection.execute(query).all()
+        told = [line for line in _unit_lines(pipeline.settings, pipeline.engine) if "alike" in line]
+    effects = {kind: [row.effect for row in rows if row.kind == kind] for kind in (HOUR, DAY)}
+    assert effects[DAY] == [64, 64]
+    assert len(told) == 1
+    assert told[0].endswith("as if one decision in 64 counted")
+    hours = effects[HOUR]
+    assert hours == [1] * 23 + [64] * (len(hours) - 23), "an hour has that of the day before"
 
 
 def test_a_restart_within_a_cluster_makes_the_bound_larger_and_never_too_small(
