@@ -29,7 +29,8 @@ _SNAPSHOT = (
         "SliceRow.as_labelled",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.BOUND, "of what is shown",
+        Surface.SNAPSHOT, Rule.BOUND,
+        "of what is shown, and of one rounded effect of units over the whole use case",
         "ShownRate.lower ShownRate.upper ShownGap.lower ShownGap.upper ShownGap.ratio_lower",
         "ShownGap.ratio_upper ShownRate.least ShownRate.most ShownGap.least ShownGap.most",
     ),
