@@ -12,7 +12,6 @@ import numpy as np
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats
 from monitor.core.metric import Among, Metric
-from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import HIT_ROUTES, RateColumns
 from monitor.core.tables.bands import Bands, Bools, Detail
 from monitor.core.tables.completeness import (
@@ -407,16 +406,7 @@ class ComparedRates:
 
 def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
     """Return the rates of the rows at these places, in this order."""
-    evidence, sampled = (
-        Evidence(*(column[..., places] for column in columns))
-        for columns in (rate.evidence, rate.sampled)
-    )
-    return ShownRate(
-        rate.value[places],
-        rate.lower[places],
-        rate.upper[places],
-        rate.support[places],
-        rate.shown[places],
-        evidence,
-        sampled,
-    )
+    columns = (rate.value, rate.lower, rate.upper, rate.support)
+    value, lower, upper, support = (column[places] for column in columns)
+    evidence, sampled = rate.evidence.rows(places), rate.sampled.rows(places)
+    return ShownRate(value, lower, upper, support, rate.shown[places], evidence, sampled)

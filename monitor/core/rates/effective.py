@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import Route
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata
 from monitor.core.intervals import Floats, divide, wilson
 from monitor.core.metric import Among, Metric
@@ -164,8 +164,8 @@ class Evidence:
         """Yield all attributes in their order; all have a last axis S."""
         return iter((self.value, self.support, self.hits, self.alone, self.shared, self.extra))
 
-    def rows(self, at: slice) -> Evidence:
-        """Return the rows that a slice object selects on the last axis."""
+    def rows(self, at: slice | Int64s) -> Evidence:
+        """Return the rows that a slice object or places select on the last axis."""
         return Evidence(*(column[..., at] for column in self))
 
     @property
