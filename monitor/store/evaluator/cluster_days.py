@@ -20,11 +20,8 @@ _ADDED = bulk.adding_to(cluster_day, _NAMES)
 
 def read_cluster_days(connection: sa.Connection, first: int = 0) -> dict[UnitGroup, DayClusters]:
     """Return the stored cluster facts of the day ``first`` (since 1970) and later, by group."""
-    rows = connection.execute(sa.select(cluster_day).where(cluster_day.c.day >= first)).mappings()
-    return {
-        UnitGroup(row["day"], row["population"]): DayClusters(*(row[name] for name in _NAMES))
-        for row in rows
-    }
+    rows = connection.execute(sa.select(cluster_day).where(cluster_day.c.day >= first))
+    return {UnitGroup(*row[:2]): DayClusters(*row[2:]) for row in rows}
 
 
 def add_cluster_days(connection: sa.Connection, added: Mapping[UnitGroup, DayClusters]) -> None:
