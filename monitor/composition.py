@@ -35,7 +35,7 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.side_by_side import version_groups
 from monitor.core.quiet_times import QuietTime
-from monitor.core.time import DAY, HOUR, SECOND, WINDOWS, Grain, to_micros
+from monitor.core.time import DAY, HOUR, SECOND, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator
@@ -530,9 +530,6 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
 def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
     """Return the evaluator of this database, with its policy taken from the settings."""
     stream = settings.stream
-    windows = {
-        case.name: tuple(WINDOWS[name] for name in case.windows) for case in settings.use_case
-    }
     policy = EvaluatorPolicy(
         owner=owner_name(),
         lease=settings.evaluate.lease,
@@ -540,7 +537,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         lateness=stream.lateness,
         completeness=settings.evaluate.completeness,
         eras=Codings(engine).eras(settings.coding),
-        contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
+        contracts=settings.contracts,
         live=stream.clock == "live",
         cluster_size=settings.detection.cluster_size,
         probes=declared_sets(settings.probes),
@@ -591,7 +588,7 @@ def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
         pace=pace,
         expects_decisions=stream.expects_decisions,
         quiet=[QuietTime.named(text) for text in stream.quiet if text != ALWAYS_QUIET],
-        zone=settings.alerting.timezone,
+        zone=settings.report.timezone,
     )
 
 
@@ -711,7 +708,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         program=f"slicewatch {program_version()}",
         use_cases=tuple(map(_use_case_facts, settings.use_case)),
         attributes=tuple(sorted(map(_attribute_facts, settings.attribute), key=lambda a: a.name)),
-        audit_rates=tuple(sorted(map(float, settings.stream.audit_rates), reverse=True)),
+        audit_rates=settings.coding.audit_rates,
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=_limitations(settings),
@@ -737,7 +734,6 @@ def _use_case_facts(use_case: UseCase) -> UseCaseFacts:
         version=contract.version,
         effective=contract.effective,
         reason=contract.reason,
-        accepted_trade_off=contract.accepted_trade_off,
         where=atom_text(use_case.where) if use_case.where else "",
         compared=tuple((g.name, g.reference) for g in use_case.to_core().group_bys),
     )
@@ -749,7 +745,6 @@ def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
         values=attribute.listed,
         definition=attribute.definition,
         source="version" if attribute.version_of else attribute.source,
-        known_error=attribute.known_error,
         purpose=attribute.purpose,
         approved_by=attribute.owner,
         special_category=attribute.special_category,

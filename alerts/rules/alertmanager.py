@@ -9,7 +9,7 @@ import yaml
 
 from alerts.rules.declarations import Inhibition, declarations, matcher
 from monitor.core.quiet_times import WEEKDAYS
-from monitor.settings import Alerting, Receiver, Settings
+from monitor.settings import Receiver, Settings
 
 Document = dict[str, Any]
 
@@ -32,7 +32,7 @@ def configuration(settings: Settings) -> Document:
         "templates": _CONSTANT["templates"],
         "route": _CONSTANT["route"],
         "inhibit_rules": [_inhibit_rule(inhibition) for inhibition in declarations().inhibitions],
-        "time_intervals": [_office(settings.alerting)],
+        "time_intervals": [_office(settings)],
         "receivers": [
             _receiver(name, receiver) for name, receiver in settings.alerting.receivers.items()
         ],
@@ -47,8 +47,9 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
     }
 
 
-def _office(alerting: Alerting) -> Document:
-    intervals = [_office_interval(text, alerting.timezone) for text in alerting.office_hours]
+def _office(settings: Settings) -> Document:
+    zone = settings.report.timezone
+    intervals = [_office_interval(text, zone) for text in settings.alerting.office_hours]
     return {"name": OFFICE_HOURS, "time_intervals": intervals}
 
 

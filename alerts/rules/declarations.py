@@ -224,7 +224,7 @@ def values(settings: Settings) -> dict[str, str]:
         declarations().texts
         | metric_texts()
         | {
-            "job": settings.alerting.job,
+            "job": settings.stream.group_id,
             "external_url": settings.alerting.external_url,
             "labels_topic": settings.stream.labels_topic,
             "labels_stale_seconds": str(_LABELS_STALE_SECONDS),

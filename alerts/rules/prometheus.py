@@ -156,7 +156,7 @@ def needed_files(settings: Settings) -> tuple[str, ...]:
 def _scrapes(settings: Settings) -> Iterator[Document]:
     """Yield the scrape jobs of the service's ports."""
     server, operations = settings.server, settings.server.operations
-    job, outside = settings.alerting.job, settings.alerting.external_url
+    job, outside = settings.stream.group_id, settings.alerting.external_url
     yield {
         "job_name": job,
         # The exposition keeps to MAX_SERIES itself; this bound guards against errors.

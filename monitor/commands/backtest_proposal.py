@@ -66,9 +66,7 @@ def _proposed_use_case(use_case: UseCase, proposal: Proposal) -> UseCase:
             changes[gap_limit(metric.metric)] = Fraction(f"{metric.max_gap:.2f}")
             if support := metric.metric.row.support:
                 changes[support] = metric.min_support
-    windows = use_case.windows
-    if proposal.window in windows:
-        changes["window"] = proposal.window
+    changes["window"] = proposal.window
     changes["version"] = f"{use_case.contract.version}-proposed"[:LONGEST_NAME]
     changes["reason"] = f"proposed from {', '.join(proposal.weeks)}"
     contract = msgspec.structs.replace(use_case.contract, **changes)

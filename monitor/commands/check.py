@@ -16,8 +16,6 @@ from monitor.clock import SystemClock
 from monitor.commands.check_labels import (
     AssumedTraffic,
     assumption_lines,
-    grid_lines,
-    grid_table,
     traffic_lines,
     traffic_table,
 )
@@ -96,7 +94,7 @@ def command(
     decide, with what would decide them, those that are decided, and those that page.
 
     With --all nothing is left out, and more follows: how many decisions a day each limit needs,
-    which labels the grid of audit rates discards, how much support the rounded numbers need to show
+    how much support the rounded numbers need to show
     that a limit is kept, what the bound on false pages assumes about clusters, and the settings as
     they will be used, with secrets masked.
 
@@ -163,9 +161,6 @@ def _echo_all(settings: Settings, assumed: AssumedTraffic) -> None:
     if settings.contracts:
         click.echo("\n".join(assumption_lines(assumed)))
         show_tables(*traffic_table(settings, assumed))
-    for line in grid_lines(settings.stream.audit_rates):
-        click.echo(line)
-    show_tables(*grid_table(settings.stream.audit_rates))
     for line in (*_displayable(settings), _cluster_line(settings)):
         click.echo(line)
     click.echo(resolved(settings).rstrip())
@@ -413,11 +408,6 @@ def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     from monitor.store.upkeep.last_settings import LastSettings
 
     records, contracts = RecordStore(engine), composition.contract_records(settings)
-    if (grid := Codings(engine).kept_grid(settings.coding)) is not None:
-        yield (
-            "ok: this database keeps the audit rates that it was counted with, not the default"
-            f" ones: {', '.join(f'{rate:g}' for rate in grid)}"
-        )
     changes = [
         *records.contract_changes(contracts),
         *Codings(engine).changes(settings.coding),

@@ -1,4 +1,4 @@
-"""Labels in ``slicewatch check``: what the audit grid discards, and what traffic can decide."""
+"""Labels in ``slicewatch check``: what traffic can decide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from monitor.core.contract import Contract, GroupBy, Limits
-from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
 from monitor.core.metric import Metric
 from monitor.core.publish.decidable import (
     BEYOND,
@@ -109,30 +108,6 @@ class _Comparison:
         cells = (f"{_count(traffic.passes)} / {_count(traffic.fails)}" for traffic in decisions)
         names = (self.name, self.group_by, contract.name)
         return (*names, f"{self.limit:g}", contract.window, *cells)
-
-
-def grid_lines(grid: Sequence[float]) -> Iterator[str]:
-    """Yield lines on which audit probabilities the grid keeps, and how much others lose."""
-    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _thin_common_rates(grid) if not rate.lost)
-    yield f"ok: stream.audit_rates: no label is lost at audit_p {kept_rates}"
-    if (loss := largest_loss(grid)) > 0:
-        yield f"ok: stream.audit_rates: other rates from {grid[-1]:g} on lose up to {loss:.0%}"
-
-
-def grid_table(grid: Sequence[float]) -> tuple[Table, ...]:
-    """Return a table of common audit probabilities that lose labels in the grid; empty if none."""
-    rows = (
-        (f"{rate.sent:g}", f"{rate.counted:g}", f"{rate.lost:.0%}")
-        for rate in _thin_common_rates(grid)
-        if rate.lost
-    )
-    return table("audit_p sent|counted as|labels discarded", rows)
-
-
-def _thin_common_rates(grid: Sequence[float]) -> list[Thinned]:
-    """Return a Thinned per common audit probability, without those below the grid."""
-    thinned_rates = (thinned(grid, sent) for sent in COMMON_RATES)
-    return [rate for rate in thinned_rates if rate.counted <= rate.sent]
 
 
 def traffic_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:

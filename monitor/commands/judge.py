@@ -20,7 +20,6 @@ from monitor.errors import SettingsError, SlicewatchError, SourceError
 from monitor.judging.categories import CATEGORIES
 from monitor.judging.judge_metrics import JudgeMetrics
 from monitor.judging.judge_protocol import Endpoint
-from monitor.judging.judgements import Rules
 from monitor.judging.printed_outputs import PrintedOutputs, one_output
 from monitor.judging.prompt import Prompt
 from monitor.judging.request_budget import RequestBudget
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("slicewatch.judge")
 BUDGET_FILE = "judge-budget.json"
-"""Name of the budget file next to the settings file, unless the settings name another."""
+"""Budget file in the working directory: where units and images keep what they write."""
 _LOOK_SECONDS = 0.2
 _WAIT_SECONDS = 5.0
 """Pause after a question had no answer in all tries, whose own pauses are as long as a minute."""
@@ -78,10 +77,10 @@ def command(
     signals = signals or StopSignal()
     signals.listen()
     stop = threading.Event()
-    budget = _budget(settings.judge, path)
+    budget = _budget(settings.judge)
     judge = _judge(endpoint, prompt, budget, stop)
     audit_p = settings.judge.audit_p if settings.judge.decisions_topic else None
-    plan = JudgingTerms(rules_of(settings.judge), audit_p=audit_p)
+    plan = JudgingTerms(audit_p=audit_p)
     if file is not None:
         outputs = PrintedOutputs(_messages(file), stop, click.echo)
         _judge_file(Worker(outputs, judge, prompt, plan, stop), outputs, signals)
@@ -144,27 +143,19 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
     """Return the judge's Prompt with the categories of the settings.
 
     Raises:
-        SettingsError: a category of the site's own has no description, or all cost nothing.
+        SettingsError: a category of the site's own has no description, or all are left out.
     """
     own = {category.name: category for category in judge.categories}
     for i, category in enumerate(judge.categories):
         if category.name not in CATEGORIES and category.description is None:
             place = f"judge.categories[{i}].description is missing; say what belongs to"
             raise SettingsError(f"{place} {category.name}, or use one of {', '.join(CATEGORIES)}")
-    left_out = frozenset(name for name, c in own.items() if c.penalty == 0)
+    left_out = frozenset(name for name, c in own.items() if c.description == "")
     if left_out >= CATEGORIES.keys() | own.keys():
-        raise SettingsError("judge.categories leave nothing to judge; raise a penalty above 0")
+        raise SettingsError("judge.categories leave nothing to judge; give one a description")
     return Prompt(
-        {name: c.description for name, c in own.items() if c.description is not None},
+        {name: c.description for name, c in own.items() if c.description},
         left_out,
-    )
-
-
-def rules_of(judge: JudgeSettings) -> Rules:
-    """Return the Rules that turn the judge's findings into flags."""
-    return Rules(
-        threshold=judge.threshold,
-        penalties={c.name: c.penalty for c in judge.categories if c.penalty},
     )
 
 
@@ -197,9 +188,8 @@ def _judge(
     return OpenAIJudge(endpoint, prompt.categories, budget, stop.wait)
 
 
-def _budget(judge: JudgeSettings, settings_file: Path) -> RequestBudget:
-    default_file = settings_file.absolute().parent / BUDGET_FILE
-    return RequestBudget(Path(judge.budget_file or default_file), judge.requests_per_day)
+def _budget(judge: JudgeSettings) -> RequestBudget:
+    return RequestBudget(Path(BUDGET_FILE).absolute(), judge.requests_per_day)
 
 
 def _stream(settings: Settings) -> KafkaStream:

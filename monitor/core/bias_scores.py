@@ -11,14 +11,13 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BiasDimension:
-    """Dimension of bias evaluations as the settings declare it: limit, direction, drift and owner.
+    """Dimension of bias evaluations as the settings declare it: limit, direction and drift.
 
     Attributes:
         name: name of the dimension in its results.
         limit: largest allowed score, or smallest with ``at_least``; None without a limit.
         at_least: True if a lower score is worse.
         drift: worsening since the last time from which it is a ticket.
-        owner: person or team that answers for it.
         max_age: days after which a score is due to be measured again; None if it never is.
     """
 
@@ -26,7 +25,6 @@ class BiasDimension:
     limit: float | None
     at_least: bool
     drift: float
-    owner: str
     max_age: int | None = None
 
     def worse_by(self, score: float, reference: float) -> float:

@@ -85,7 +85,7 @@ class Memory:
         open_incidents, acts = read(read_standing), read(read_acts)
         book = IncidentBook.load(open_incidents, acts, detection.crossings.standing.values())
         incidents = Incidents(detection, policy.eras, book)
-        coding, contracts = policy.eras.newest, [contract for contract, _ in policy.contracts]
+        coding = policy.eras.newest
         publisher = Publisher(
             policy.contracts,
             coding,
@@ -100,7 +100,7 @@ class Memory:
             ),
         )
         offset = standard_offset(policy.timezone)
-        calendars = [Calendar(store, contract, coding, offset) for contract in contracts]
+        calendars = [Calendar(store, contract, coding, offset) for contract in policy.contracts]
         watermark = store.deltas.watermark()
         since = FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
         memory = cls(
@@ -114,7 +114,7 @@ class Memory:
             incidents=incidents,
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
-            weeks=Weeks(contracts, coding, policy.horizon, policy.timezone),
+            weeks=Weeks(policy.contracts, coding, policy.horizon, policy.timezone),
             encoded=Encoded(stored[1]) if stored else None,
             stored=(stored[0], decode(stored[1])) if stored else None,
         )

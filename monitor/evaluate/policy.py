@@ -9,7 +9,7 @@ from fractions import Fraction
 from monitor.core.contract import Contract
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.probes.rounds import DeclaredSet
-from monitor.core.time import DAY, UTC_ZONE, Grain, WindowKind, pane_of
+from monitor.core.time import DAY, UTC_ZONE, Grain, pane_of
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy
 
 
@@ -38,7 +38,7 @@ class EvaluatorPolicy:
     lateness: int
     completeness: Fraction
     eras: CodingHistory
-    contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
+    contracts: Sequence[Contract]
     live: bool = True
     cluster_size: int = 1
     probes: Sequence[DeclaredSet] = ()
@@ -49,7 +49,7 @@ class EvaluatorPolicy:
     def detection(self) -> DetectionPolicy:
         """Return the settings that detection needs, with the newest coding."""
         return DetectionPolicy(
-            contracts=[contract for contract, _ in self.contracts],
+            contracts=self.contracts,
             coding=self.eras.newest,
             completeness=self.completeness,
             live=self.live,

@@ -17,18 +17,17 @@ from monitor.judging.output_events import Judgement, OutputHead
 _encode = msgspec.json.Encoder().encode
 
 
-def decision(output: OutputHead, judgement: Judgement, *, threshold: int, audit_p: float) -> bytes:
+def decision(output: OutputHead, judgement: Judgement, *, audit_p: float) -> bytes:
     """Encode a judgement as a decision event, in JSON bytes; without a score it is blocked.
 
     Args:
         output: whose output it is.
         judgement: its judgement.
-        threshold: least score that is not flagged, from 0 to 100.
         audit_p: share of unflagged outputs whose label is requested; labels of all flagged ones
             are. Drawn by a hash of the id: the same output draws the same.
     """
     score = judgement.score
-    route = _route(score, threshold)
+    route = _route(score)
     decision_id = f"output-{output.output_id}"
     draw = AuditSampler(auto_serve=audit_p).draw(decision_id, route)
     return _encode(
@@ -37,7 +36,7 @@ def decision(output: OutputHead, judgement: Judgement, *, threshold: int, audit_
             decided_at=output.produced_at,
             route=route,
             judge_score=None if score is None else score / BEST,
-            threshold=threshold / BEST,
+            threshold=1.0,
             evidence_passed=score is not None,
             audit_p=draw.audit_p,
             label_requested=draw.label_requested,
@@ -51,11 +50,11 @@ def decision(output: OutputHead, judgement: Judgement, *, threshold: int, audit_
     )
 
 
-def _route(score: int | None, threshold: int) -> RouteName:
-    """Return the route of a score: blocked without one, else served from the threshold on."""
+def _route(score: int | None) -> RouteName:
+    """Return the route of a score: blocked without one, served without any finding."""
     if score is None:
         return "blocked_by_evidence"
-    return "auto_serve" if score >= threshold else "human_review"
+    return "auto_serve" if score == BEST else "human_review"
 
 
 def _version_name(name: str) -> str:

@@ -8,7 +8,7 @@ passage must be in the text, and the same finding counts once. The score is by o
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -194,16 +194,15 @@ def _loose_pattern(part: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(words), re.IGNORECASE)
 
 
-def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:
-    """Return the score of an output, 0 to 100: 100 less the penalty for each finding's category.
+PENALTY = 20
+"""Points that a finding costs: five of them leave nothing, and any of them flags the output."""
 
-    Args:
-        findings: findings in one output.
-        penalties: penalty by category, where it is not the usual one.
-        penalty: the usual penalty.
+
+def score(findings: Sequence[Finding]) -> int:
+    """Return the score of an output, 0 to 100: 100 less a penalty for each finding.
 
     Example:
-        >>> score([], {}, 20)
+        >>> score([])
         100
     """
-    return max(0, BEST - sum(penalties.get(finding.category, penalty) for finding in findings))
+    return max(0, BEST - PENALTY * len(findings))

@@ -7,14 +7,13 @@ failed; otherwise outputs wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from monitor.errors import SlicewatchError
 from monitor.judging.chunks import Chunk, chunks
-from monitor.judging.findings import BEST, AnswerError, Finding, read_answer, score
+from monitor.judging.findings import AnswerError, Finding, read_answer, score
 from monitor.judging.judge_protocol import (
     Judge,
     JudgeAwayError,
@@ -35,40 +34,24 @@ HARMLESS = "All are welcome."
 """Text that any judge answers about: if it does not, no output is at fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules that turn findings into a score, and the score into a flag.
-
-    Attributes:
-        threshold: outputs with a lower score are flagged; 100: with any finding.
-        penalty: points that a finding costs.
-        penalties: points by category, where they differ.
-        longest: most characters of a piece.
-    """
-
-    threshold: int = BEST
-    penalty: int = 20
-    penalties: Mapping[str, int] = field(default_factory=dict)
-    longest: int = 4_000
+LONGEST = 4_000
+"""Most characters of a piece: some 1,000 tokens, of which a small model still reads each."""
 
 
-def judged(
-    output: ModelOutput, judge: Judge, prompt: Prompt, rules: Rules, now: Callable[[], str]
-) -> Judgement:
+def judged(output: ModelOutput, judge: Judge, prompt: Prompt, now: Callable[[], str]) -> Judgement:
     """Ask about every piece; return the Judgement, with status "failed" if a text has no answer.
 
     Args:
         output: the text.
         judge: the judge to ask.
         prompt: instructions of the judge.
-        rules: rules from findings to the score.
         now: returns the time, ISO.
 
     Raises:
         JudgeAwayError: the endpoint answers about no text.
         SlicewatchError: it refuses every question, for a reason that a person must mend.
     """
-    pieces = [piece for piece in chunks(output.output, rules.longest) if piece.text.strip()]
+    pieces = [piece for piece in chunks(output.output, LONGEST) if piece.text.strip()]
     findings: list[Finding] = []
     try:
         for piece in pieces:
@@ -78,12 +61,10 @@ def judged(
         failed = _judgement("failed", output.output_id, judge, prompt, now())
         return replace(failed, why=str(error), chunks=len(pieces))
     kept = tuple(finding for finding in findings if finding.confidence > 0)
-    points = score(kept, rules.penalties, rules.penalty)
-    flagged = points < rules.threshold
     return replace(
         _judgement("judged", output.output_id, judge, prompt, now()),
-        score=points,
-        flagged=flagged,
+        score=score(kept),
+        flagged=bool(kept),
         findings=kept,
         chunks=len(pieces),
     )

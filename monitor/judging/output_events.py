@@ -58,7 +58,7 @@ class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
         why: what failed, or could not be read.
         judged_at: when.
         score: from 0 to 100 (nothing was flagged); only where every piece was judged.
-        flagged: whether the score is below the threshold.
+        flagged: whether there is any finding.
         findings: passages, in the order of the text.
         chunks: pieces that the text was judged in.
         judge: model that judged.

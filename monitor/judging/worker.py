@@ -22,7 +22,7 @@ from typing import Protocol
 from monitor.errors import AccessError, SourceError
 from monitor.judging.decisions import decision
 from monitor.judging.judge_protocol import Judge, JudgeAwayError, StoppedError
-from monitor.judging.judgements import Rules, judged, unreadable
+from monitor.judging.judgements import judged, unreadable
 from monitor.judging.output_events import (
     Judgement,
     OutputHead,
@@ -64,15 +64,13 @@ class JudgingTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JudgingTerms:
-    """Settings of a worker: scoring rules, outputs at a time, and audit probability.
+    """Settings of a worker: outputs at a time, and audit probability.
 
     Attributes:
-        rules: rules from findings to flags.
         concurrency: outputs that are judged at a time.
         audit_p: audit probability of decisions; None: no decisions are written.
     """
 
-    rules: Rules
     concurrency: int = CONCURRENCY
     audit_p: float | None = None
 
@@ -172,16 +170,16 @@ class Worker:
             output = read_output(value)
         except UnreadableOutputError as error:
             return error.head, unreadable(self.judge, self.prompt, self.now(), error)
-        return output, judged(output, self.judge, self.prompt, self.plan.rules, self.now)
+        return output, judged(output, self.judge, self.prompt, self.now)
 
     def _write(self, results: Sequence[Result]) -> None:
         """Write the judgements to their topic and, if audits are drawn, decisions to theirs."""
         self.stream.write((_key(judgement), encode(judgement)) for _, judgement in results)
         if self.plan.audit_p is None:
             return
-        threshold, audit_p = self.plan.rules.threshold, self.plan.audit_p
+        audit_p = self.plan.audit_p
         self.stream.write_decisions(
-            (_key(judgement), decision(head, judgement, threshold=threshold, audit_p=audit_p))
+            (_key(judgement), decision(head, judgement, audit_p=audit_p))
             for head, judgement in results
             if head is not None
         )

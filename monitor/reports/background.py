@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
 
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
 from monitor.core.publish.lines import hidden_rates
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
-from monitor.core.publish.words import NONE, percent
-from monitor.core.time import to_datetime
+from monitor.core.publish.words import NONE
 from monitor.present.document import Section, Table, table
 from monitor.reports.facts import UseCaseFacts
 from monitor.reports.first_page import incident_row
@@ -43,7 +41,7 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
 
 
 def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[tuple[str, str]]:
-    """Yield name and text of what the settings now say of a contract: reason, trade-off."""
+    """Yield name and text of what the settings now say of a contract, such as its reason."""
     if facts is None:
         yield "in the settings", "this contract is not there any more"
         return
@@ -53,7 +51,6 @@ def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[t
         yield "holds since", facts.effective.isoformat()
         yield "made because", facts.reason
     for name, text in (
-        ("accepted trade-off", facts.accepted_trade_off),
         ("context", facts.context),
         ("decisions with", facts.where),
     ):
@@ -72,7 +69,7 @@ def attributes(report: WeeklyReport) -> Section:
             else attribute.name,
             ", ".join(attribute.values),
             attribute.definition or "not given",
-            f"{attribute.source}; known error: {attribute.known_error or 'not given'}",
+            attribute.source,
             attribute.purpose or "not given",
             attribute.approved_by or "nobody is named",
         )
@@ -138,25 +135,15 @@ def _faults(
 
 def cannot_say(report: WeeklyReport) -> Section:
     """Return page two: limits of the method, hidden numbers, and known limitations."""
-    rows = (
-        (
-            limitation.text,
-            limitation.owner,
-            _expiry(limitation.expires, report.release.end),
-        )
-        for limitation in report.facts.limitations
-    )
-    columns = "known limitation|owner|look at it again"
+    rows = ((limitation.text, limitation.owner) for limitation in report.facts.limitations)
     notes = (*METHOD, _sampling(report), *_hidden(report))
-    return Section(notes=notes, tables=table(columns, rows))
+    return Section(notes=notes, tables=table("known limitation|owner", rows))
 
 
 def _sampling(report: WeeklyReport) -> str:
-    rates = ", ".join(percent(rate) for rate in report.facts.audit_rates) or "none"
     return (
-        f"Labels are requested at these rates: {rates}. Rates weight each label by the decisions of"
-        f" its route and audit rate. A label that comes after {report.facts.horizon_days:g} days"
-        " does not count."
+        "Rates weight each label by the decisions of its route and audit rate. A label that comes"
+        f" after {report.facts.horizon_days:g} days does not count."
     )
 
 
@@ -171,13 +158,6 @@ def _hidden(report: WeeklyReport) -> Iterator[str]:
             f" privacy. Fewer than {contract.k} decisions or labels are behind each, or it would"
             " give away another one. We do not say which."
         )
-
-
-def _expiry(day: date | None, end: int) -> str:
-    if day is None:
-        return "not said"
-    overdue = day < to_datetime(end).date()
-    return f"{day.isoformat()} (overdue)" if overdue else day.isoformat()
 
 
 METHOD = (

@@ -16,9 +16,8 @@ class AttributeFacts:
     Attributes:
         name: of the attribute.
         values: listed ones, or the names of its ranges.
-        definition: what it means; may be empty.
+        definition: what it means, and how it can be wrong; may be empty.
         source: where its value comes from.
-        known_error: how often it is wrong, in words; may be empty.
         purpose: why it is used; may be empty.
         approved_by: who approved its use; may be empty.
         special_category: whether the law protects it specially.
@@ -29,7 +28,6 @@ class AttributeFacts:
     values: tuple[str, ...]
     definition: str
     source: str
-    known_error: str
     purpose: str
     approved_by: str
     special_category: bool
@@ -46,8 +44,7 @@ class UseCaseFacts:
         context: what it is used for; may be empty.
         version: of the contract in the settings.
         effective: since when that version holds.
-        reason: why it was made.
-        accepted_trade_off: what its owner accepts; may be empty.
+        reason: why it was made, and what its owner accepts in exchange.
         where: attribute values that decide which decisions belong to it, as a slice text.
         compared: each group-by, and what its slices are compared with.
     """
@@ -58,7 +55,6 @@ class UseCaseFacts:
     version: str
     effective: date
     reason: str
-    accepted_trade_off: str
     where: str
     compared: tuple[tuple[str, str], ...]
 

@@ -158,18 +158,10 @@ def _check_page_on(use_case: UseCase, key: str) -> None:
 
 
 def _check_windows(use_case: UseCase, key: str) -> None:
-    if not use_case.windows:
-        raise problem(f"{key}.windows", f"is empty; list some of {', '.join(WINDOWS)}")
-    for i, name in enumerate(use_case.windows):
-        if name not in WINDOWS:
-            text = f"{shown(name)} is no window; use one of {', '.join(WINDOWS)}"
-            raise problem(join(f"{key}.windows", i), text)
-    _check_unique(use_case.windows, f"{key}.windows")
     name = use_case.contract.window
-    labelled = [window for window in use_case.windows if WINDOWS[window].labelled]
+    labelled = [name for name, window in WINDOWS.items() if window.labelled]
     if name not in labelled:
-        choices = ", ".join(labelled) or "24h, 7d or 28d, and add it to windows"
-        text = f"{shown(name)} is no labelled window of this use case; use {choices}"
+        text = f"{shown(name)} is no window of labelled rates; use {', '.join(labelled)}"
         raise problem(f"{key}.contract.window", text)
 
 

@@ -14,7 +14,7 @@ from datetime import date
 from ipaddress import ip_address
 from itertools import pairwise
 
-from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
+from monitor.core.counts.cells import MAX_BANDS
 from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, WINDOWS, whole_hours
 from monitor.settings.kinds import ALWAYS_QUIET, Duration, Secret, Url, duration_text
@@ -55,7 +55,6 @@ HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 _NEEDED = {
     "purpose": "what it may be used for",
     "owner": "who answers for its use",
-    "legal_basis": "what allows its use",
     "retention": "how long its counts may be kept",
 }
 MAX_ID_KEY = 64
@@ -75,7 +74,6 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_database(settings.store.url),
         lambda: _check_embedded(settings),
         lambda: _check_bands(stream.score_bands),
-        lambda: _check_rates(stream.audit_rates),
         lambda: _check_durations(settings),
         lambda: _check_security(stream.security),
         lambda: _check_registry(stream),
@@ -123,11 +121,6 @@ def _check_mapping(settings: Settings) -> None:
 
 
 def _check_office(alerting: Alerting) -> None:
-    timezones = zoneinfo.available_timezones()
-    # Without tables of time zones this machine cannot tell; Alertmanager checks the name.
-    if timezones and alerting.timezone not in timezones:
-        fix = 'use a name such as "Europe/Berlin"'
-        raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
     if not alerting.office_hours:
         raise problem("alerting.office_hours", "is empty; tickets would be sent on no day")
     for i, text in enumerate(alerting.office_hours):
@@ -220,16 +213,6 @@ def _check_bands(edges: Sequence[float]) -> None:
         raise problem(key, "must increase from edge to edge; sort it and remove repeats")
     if any(f"{low:.2f}" == f"{high:.2f}" for low, high in pairwise(edges)):
         raise problem(key, "has edges that are equal at two decimals; bands are named by them")
-
-
-def _check_rates(rates: Sequence[float]) -> None:
-    key = "stream.audit_rates"
-    if not rates:
-        raise problem(key, "is empty; list at least one probability, such as 1.0")
-    if len(rates) > MAX_RATES:
-        raise problem(key, f"has {len(rates)} rates, at most {MAX_RATES} are possible; remove some")
-    if any(high <= low for high, low in pairwise(rates)):
-        raise problem(key, "must decrease from rate to rate; sort it, largest first")
 
 
 def _check_durations(settings: Settings) -> None:

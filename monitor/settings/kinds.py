@@ -278,8 +278,6 @@ Share = Annotated[
     Fraction, Meta(gt=0, le=1, description="a share above 0 and up to 1, such as 0.95")
 ]
 
-Points = Annotated[int, _between(1, 100)]
-Penalty = Annotated[int, _between(0, 100)]
 BiasLimit = Annotated[
     float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
 ]
@@ -289,6 +287,6 @@ AnyDuration = Annotated[Duration, _lasting(0)]
 Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
 """Interval of a repeated action."""
 Term = Annotated[Duration, _lasting(HOUR)]
-"""Time of keeping or waiting for something."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
+"""Time of keeping or waiting for something."""
 """Session time-out of a group member, in the default range of brokers."""

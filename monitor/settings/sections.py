@@ -25,7 +25,6 @@ from monitor.core.contract import (
     Limits,
     OwnLimits,
 )
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
 from monitor.core.time import DAY, MINUTE, SECOND, WINDOWS, to_micros
@@ -52,8 +51,6 @@ from monitor.settings.kinds import (
     Limit,
     Listen,
     Name,
-    Penalty,
-    Points,
     Quiet,
     Ratio,
     Score,
@@ -141,7 +138,6 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     lateness: AnyDuration = Duration(10 * MINUTE)
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
-    audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
     quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
@@ -351,24 +347,22 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
     at_least: bool = False
     drift: Drift = 0.03
     max_age: Term | None = None
-    owner: Text
 
     def to_core(self) -> BiasDimension:
         """Return the engine's BiasDimension of this entry; it counts whole days."""
         max_age = None if self.max_age is None else ceil(self.max_age / DAY)
-        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner, max_age)
+        return BiasDimension(self.name, self.limit, self.at_least, self.drift, max_age)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
-    """Entry of ``[[judge.categories]]``: words or penalty of a category, or one of your own."""
+    """Entry of ``[[judge.categories]]``: own words of a category, or none to leave it out."""
 
     name: Name
-    description: Text | None = None
-    penalty: Penalty | None = None
+    description: str | None = None
 
 
 class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
-    """Section ``[judge]``: topics, language model, rules and budget of ``slicewatch judge``."""
+    """Section ``[judge]``: topics, language model and budget of ``slicewatch judge``."""
 
     url: WebUrl | None = None
     model: Text | None = None
@@ -376,9 +370,7 @@ class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
     outputs_topic: Topic = "outputs"
     judgements_topic: Topic = "judgements"
     decisions_topic: Topic | None = None
-    threshold: Points = 100
     requests_per_day: Count = 10_000
-    budget_file: File | None = None
     audit_p: AuditRate = 0.05
     listen: Listen = "127.0.0.1:9096"
     categories: tuple[JudgeCategory, ...] = ()
@@ -400,10 +392,8 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
 class Alerting(SettingsSection, frozen=True, kw_only=True):
     """Section ``[alerting]``: input of ``slicewatch render`` for rules, routes and runbooks."""
 
-    job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
     runbooks: WebUrl | None = None
-    timezone: TimeZone = "UTC"
     office_hours: tuple[Hours, ...] = ("monday-friday 09:00-17:00",)
     page: Receiver = field(default_factory=Receiver)
     ticket: Receiver = field(default_factory=Receiver)
@@ -427,7 +417,6 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
 
     text: Text
     owner: Text
-    expires: date | None = None
 
 
 class Links(SettingsSection, frozen=True, kw_only=True):
@@ -467,11 +456,9 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     ranges: tuple[Edge, ...] = ()
     definition: str = ""
     source: Source = "declared"
-    known_error: str = ""
     purpose: str = ""
     special_category: bool = False
     owner: str = ""
-    legal_basis: str = ""
     retention: Term | None = None
     target: dict[str, Share] = field(default_factory=dict)
 
@@ -528,7 +515,6 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     min_positives: Count = 50
     min_negatives: Count = 30
     window: str = "7d"
-    accepted_trade_off: str = ""
 
     @property
     def limits(self) -> Limits:
@@ -591,7 +577,6 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     synthetic: bool = False
     k: Count | None = None
     where: dict[str, str] = field(default_factory=dict)
-    windows: tuple[str, ...] = tuple(WINDOWS)
     group_bys: tuple[GroupBySettings, ...]
     limit: tuple[OwnLimitSettings, ...] = ()
 
@@ -641,9 +626,9 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def coding(self) -> Coding:
-        """Coding of decisions into cells: attributes sorted by name, score bands, audit rates."""
+        """Coding of decisions into cells: attributes sorted by name, and score bands."""
         attributes = sorted((a.to_core() for a in self.attribute), key=lambda a: a.name)
-        return Coding(tuple(attributes), self.stream.score_bands, self.stream.audit_rates)
+        return Coding(tuple(attributes), self.stream.score_bands)
 
     @property
     def contracts(self) -> tuple[Contract, ...]:

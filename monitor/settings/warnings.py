@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from monitor.core.counts.audit_grid import ROUND_RATES, thinned
 from monitor.detection.flip_test import fewest_flips
 from monitor.settings.checks import MIN_SECRET, is_loopback, tokens_by_key
 from monitor.settings.sections import (
@@ -47,25 +46,8 @@ def _stream(stream: StreamSettings) -> Iterator[str]:
     registry = stream.schema_registry
     if (registry.username or registry.token) and str(registry.url).startswith("http:"):
         yield "stream.schema_registry.url: sends the login over an unencrypted connection"
-    yield from _audit_rates(stream.audit_rates)
     if any(round(edge, 2) != edge for edge in stream.score_bands):
         yield "stream.score_bands: is shown with two decimals, an edge has more"
-
-
-def _audit_rates(grid: Sequence[float]) -> Iterator[str]:
-    key = "stream.audit_rates"
-    if grid[0] < 1:
-        yield f"{key}: has no 1.0, so labels requested for every decision are thinned"
-    thinned_rates = [thinned(grid, sent) for sent in ROUND_RATES]
-    if discarded := [
-        f"{rate.sent:g} ({rate.lost:.0%})" for rate in thinned_rates if rate.lost and rate.sent < 1
-    ]:
-        yield f"{key}: labels requested at these rates would be discarded: {', '.join(discarded)}"
-    if overcounted := [f"{rate.sent:g}" for rate in thinned_rates if rate.counted > rate.sent]:
-        yield (
-            f"{key}: audit_p below {grid[-1]:g}, such as {overcounted[0]}, would be counted as"
-            f" {grid[-1]:g}, and rates would be wrong"
-        )
 
 
 def _probe_set(probe_set: ProbeSetSettings, key: str) -> Iterator[str]:
@@ -114,13 +96,10 @@ def _attribute(
             f"{key}.source: is inferred; if it stands in for a special category of personal data,"
             " set special_category = true"
         )
-    if attribute.source == "inferred" and not attribute.known_error:
-        yield f"{key}.known_error: is not set, though the value is inferred"
 
 
 _OF_ATTRIBUTE = ("definition", "purpose", "owner")
 _OF_USE_CASE = ("context",)
-_OF_CONTRACT = ("accepted_trade_off",)
 
 
 def _missing_descriptions(settings: Settings) -> Iterator[str]:
@@ -131,7 +110,6 @@ def _missing_descriptions(settings: Settings) -> Iterator[str]:
             yield from _unset(attribute, f"attribute[{i}]", _OF_ATTRIBUTE)
     for i, use_case in use_cases:
         yield from _unset(use_case, f"use_case[{i}]", _OF_USE_CASE)
-        yield from _unset(use_case.contract, f"use_case[{i}].contract", _OF_CONTRACT)
 
 
 def _unset(section: SettingsSection, key: str, names: Sequence[str]) -> Iterator[str]:

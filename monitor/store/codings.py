@@ -6,8 +6,7 @@ less is refused, also of a process that is started again with its older settings
 :mod:`monitor.store.upkeep.recode` removes attributes and values. An era without counted decisions
 is no history: a start that lists more replaces it.
 
-A store keeps the score bands and audit rates that it was first counted with. The default grid of
-audit rates means a store's own, so that a store of a release with another default goes on.
+A store keeps the score bands that it was first counted with.
 
 A change of the eras locks the table, and fences all shards and the evaluator; a claim of a shard
 looks at the eras under that lock. So nothing is counted by eras that the store does not have.
@@ -15,11 +14,8 @@ looks at the eras under that lock. So nothing is counted by eras that the store 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import sqlalchemy as sa
 
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.errors import OutdatedError, StoreError
@@ -48,7 +44,7 @@ class Codings:
         """
         with reading(self._engine) as connection:
             eras = read_eras(connection)
-        if eras is None or eras.newest.hash != own_grid(coding, eras.newest).hash:
+        if eras is None or eras.newest.hash != coding.hash:
             raise OutdatedError(_OUTDATED)
         return eras
 
@@ -70,15 +66,6 @@ class Codings:
             *(f"{name} has other aliases or ranges, for decisions from now on" for name in changed),
         ]
 
-    def kept_grid(self, coding: Coding) -> tuple[float, ...] | None:
-        """Return the store's audit rates if a start keeps them, not the default; else None."""
-        with reading(self._engine) as connection:
-            stored, counted_to = read_eras(connection), _counted_to(connection)
-        if stored is None or counted_to is None:
-            return None
-        kept = own_grid(coding, stored.newest).audit_rates
-        return None if kept == coding.audit_rates else kept
-
     def keep(self, coding: Coding, not_before: int | None = None) -> CodingHistory:
         """Store ``coding`` as a new era, fencing all workers, if it is new; return all eras.
 
@@ -93,8 +80,6 @@ class Codings:
         with writing(self._engine) as connection:
             lock_eras(connection)
             stored = read_eras(connection)
-            if stored is not None and _counted_to(connection) is not None:
-                coding = own_grid(coding, stored.newest)
             if stored is not None and stored.newest.hash == coding.hash:
                 return stored
             counted_to = fence_all(connection)
@@ -104,13 +89,6 @@ class Codings:
                 eras = _with_new_era(stored, coding, counted_to, not_before or counted_to)
             write_eras(connection, eras)
         return eras
-
-
-def own_grid(coding: Coding, stored: Coding) -> Coding:
-    """Return ``coding``, with the audit rates of ``stored`` if it has the default ones."""
-    if coding.audit_rates != DEFAULT_AUDIT_RATES:
-        return coding
-    return replace(coding, audit_rates=stored.audit_rates)
 
 
 def read_eras(connection: sa.Connection) -> CodingHistory | None:
@@ -195,10 +173,10 @@ def _refuse_removed(stored: Coding, coding: Coding) -> None:
 
 def refuse_fixed(stored: Coding, coding: Coding) -> None:
     """Raise StoreError if two codings differ in strata or in sources of version attributes."""
-    if stored.strata != own_grid(coding, stored).strata:
+    if stored.strata != coding.strata:
         raise StoreError(
-            "stream.score_bands or stream.audit_rates differ from those this store was counted"
-            " with; keep them, or begin a new store (store.url)"
+            "stream.score_bands differ from those this store was counted with; keep them, or"
+            " begin a new store (store.url)"
         )
     sources = {a.name: a.version_of for a in stored.attributes}
     for attribute in coding.attributes:

@@ -100,15 +100,12 @@ class PageRenderer:
             " base-uri 'none'; frame-ancestors 'none'"
         )
 
-    def overview(
-        self, page: Overview, view: ViewSubject, today: date, trends: Mapping[str, Trends]
-    ) -> str:
+    def overview(self, page: Overview, view: ViewSubject, trends: Mapping[str, Trends]) -> str:
         """Return the overview page as HTML.
 
         Args:
             page: the content.
             view: subject of the view, for its links.
-            today: a UTC date.
             trends: trends of the primary metric, by contract.
         """
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
@@ -117,7 +114,6 @@ class PageRenderer:
             "overview",
             page=page,
             view=view,
-            today=today,
             counts=_total_counts(page),
             service=_service_text(page),
             axis=charts.gap_axis(scale),

@@ -241,12 +241,11 @@ class Site:
 
     def _overview_page(self, request: Request) -> Response:
         page = self._overview(request)
-        today = to_datetime(self._now()).date()
         # Parameters that the page ignores were not checked, and must not come back in its links.
         view = _view(request).of_all_slices
         contracts = page.contracts if view.as_of is None else ()
         trends = {c.contract: self._trends(c) for c in contracts if c.metrics}
-        return self._html(self._pages.overview(page, view, today, trends))
+        return self._html(self._pages.overview(page, view, trends))
 
     def _slice_page(self, request: Request) -> Response:
         return self._html(self._pages.slice(self._slice(request), _view(request)))

@@ -37,7 +37,7 @@ def events(folder: Path, scores: HiringScores, model: str, measured: date) -> li
 def declared(folder: Path) -> Path:
     """The example's settings with the three dimensions."""
     text = SETTINGS.read_text() + "".join(
-        f'\n[[bias_dimension]]\nname = "{name}"\nlimit = {limit}\nowner = "A. Person"\n'
+        f'\n[[bias_dimension]]\nname = "{name}"\nlimit = {limit}\n'
         for name, limit in {**LIMITS, "never": 0.1}.items()
     )
     text += 'max_age = "7d"\n'

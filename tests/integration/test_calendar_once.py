@@ -77,7 +77,7 @@ class Site:
     def restart(self) -> None:
         """Read everything from the store again."""
         policy = self.guarded.evaluator.policy
-        self.calendar = Calendar(self.store, policy.contracts[0][0], policy.eras.newest)
+        self.calendar = Calendar(self.store, policy.contracts[0], policy.eras.newest)
 
     def look(self, now: int, most: int) -> Iterator[int]:
         """Count up to a watermark and make what is due; yields after each transaction."""

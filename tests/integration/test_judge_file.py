@@ -30,7 +30,7 @@ model = "judge-model"
 OWN = """
 [[judge.categories]]
 name = "religion"
-penalty = 0
+description = ""
 [[judge.categories]]
 name = "dialect"
 description = "the variety of a language that somebody writes"
@@ -84,8 +84,6 @@ def test_one_text_on_standard_input(judge: Judge) -> None:
     assert (judgement["status"], judgement["score"], judgement["flagged"]) == ("judged", 80, True)
     assert judgement["findings"][0]["start"] == 10
     assert flagged.returncode == 1
-    allowed = judge("-", text=f"Good day. {SENTENCE}", more="threshold = 80")
-    assert (allowed.returncode, json.loads(allowed.stdout)["score"]) == (0, 80)
 
 
 def test_a_file_by_slice_with_reviewers(judge: Judge, tmp_path: Path) -> None:

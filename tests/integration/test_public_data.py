@@ -22,7 +22,6 @@ from monitor.cli import cli
 from monitor.commands import replay
 
 SETTINGS = """
-stream.audit_rates = [1.0]
 store.url = "sqlite:///{folder}/store.db"
 privacy.id_key = "a key of this test alone, 32 characters or more"
 attribute = [{attributes}]

@@ -39,16 +39,15 @@ from consumers.ingest import Ingest
 from monitor import composition
 from monitor.cli import cli
 from monitor.commands import check
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import parse_atom
 from monitor.core.metric import Metric
-from monitor.core.publish.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
+from monitor.core.publish.snapshot import GroupTable, Snapshot, WindowTable, decode
 from monitor.core.state import State
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
 from monitor.service import Parts, Service
 from monitor.store import deltas
-from monitor.store.codings import Codings, lock_eras
+from monitor.store.codings import lock_eras
 from monitor.store.schema import metadata
 
 pytestmark = pytest.mark.full
@@ -75,9 +74,8 @@ def raised(text: str, version: int = 2) -> str:
 
 
 def short(text: str, version: int = 2) -> str:
-    """The same with windows that need no full day."""
-    windows = text.replace("k = 1\n", 'k = 1\nwindows = ["1h", "24h"]\n')
-    return raised(windows.replace('window = "7d"', 'window = "24h"'), version)
+    """The same, decided on a window that needs no full day."""
+    return raised(text.replace('window = "7d"', 'window = "24h"'), version)
 
 
 MOVED_ON = "settings are older than the store's"
@@ -350,39 +348,11 @@ class TestStarts:
             site.change(NEW)
             assert site.eras == [0, to_micros(START + timedelta(days=30, hours=1))]
 
-    @pytest.mark.parametrize("changed", [
-        OLD.replace("[0.70, 0.90]", "[0.5]"), NEW.replace("[1.0, 0.5, 0.25]", "[1.0]"),
-    ])  # fmt: skip
-    def test_bands_and_rates_are_fixed(self, changed: str, tmp_path: Path) -> None:
+    def test_bands_are_fixed(self, tmp_path: Path) -> None:
         with Site(tmp_path) as site:
             count(site, Histories(1, 10).decisions)
-            with pytest.raises(StoreError, match="score_bands or stream"):
-                site.change(changed)
-
-    def test_a_store_counted_by_another_default_grid_keeps_it(self, tmp_path: Path) -> None:
-        """A release with another default goes on: new stores alone have the new one."""
-        former = "audit_rates = [1.0, 0.5, 0.25]\n"
-        assert former in NEW
-        histories = Histories(1, 10)
-        with Site(tmp_path) as site:
-            count(site, histories.decisions)
-            site.change(OLD.replace(former, ""))
-            eras = Codings(site.engine).eras(site.settings.coding)
-            assert eras.newest.audit_rates == (1.0, 0.5, 0.25)
-            assert site.settings.coding.audit_rates == DEFAULT_AUDIT_RATES
-            assert Codings(site.engine).kept_grid(site.settings.coding) == (1.0, 0.5, 0.25)
-            site.change(NEW.replace(former, ""))
-            eras = Codings(site.engine).eras(site.settings.coding)
-            assert len(eras.eras) == 2
-            assert eras.newest.audit_rates == (1.0, 0.5, 0.25)
-            count(site, histories.decisions)
-
-    def test_a_store_that_counted_nothing_takes_the_new_grid(self, tmp_path: Path) -> None:
-        with Site(tmp_path) as site:
-            site.change(OLD.replace("audit_rates = [1.0, 0.5, 0.25]\n", ""))
-            eras = Codings(site.engine).eras(site.settings.coding)
-            assert eras.newest.audit_rates == DEFAULT_AUDIT_RATES
-            assert Codings(site.engine).kept_grid(site.settings.coding) is None
+            with pytest.raises(StoreError, match="score_bands differ"):
+                site.change(OLD.replace("[0.70, 0.90]", "[0.5]"))
 
     def test_another_source_under_an_old_name_is_refused(self, tmp_path: Path) -> None:
         version = 'source = "judge_version"\n'
@@ -578,18 +548,6 @@ class TestNumbers:
             shown = site.published()
         assert shown_supports(shown, "1h", "channel") == {}
         assert shown.contracts[0].k == 200
-
-    def test_an_added_window_reaches_as_far_back_as_days_are_kept(self, tmp_path: Path) -> None:
-        short = OLD.replace("k = 1\n", 'k = 1\nwindows = ["24h", "7d"]\n')
-        with Site(tmp_path, short) as site:
-            for day in range(21):
-                count(site, *steady(NOON + timedelta(days=day), 1, CHANNELS[:1]))
-            assert {w.window for w in site.published().contracts[0].windows} == {"24h", "7d"}
-            site.change(OLD)
-            shown = window(site.published(), "28d")
-        assert shown.total.rates[Metric.SELECTION].support == 20 * 12
-        start = NOON - timedelta(hours=12)
-        assert shown.decisions == Period(to_micros(start), to_micros(start + timedelta(days=20)))
 
     def test_a_raised_contract_version_is_kept_beside_the_old_one(self, tmp_path: Path) -> None:
         with Site(tmp_path) as site:

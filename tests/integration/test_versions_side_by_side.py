@@ -50,8 +50,7 @@ purpose = "test"
 _CONTRACT = SETTINGS.index("[use_case.contract]")
 TEXT = (
     SETTINGS[: SETTINGS.index("group_bys")].replace("[[use_case]]", f"{RELEASE}[[use_case]]")
-    + """windows = ["24h"]
-group_bys = [
+    + """group_bys = [
   { attributes = ["release"], reference = "release=stable" },
   { attributes = ["channel", "release"], reference = "channel=chat,release=stable" },
 ]

@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from monitor.core.counts import audit_grid
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.core.counts.audit_grid import AUDIT_RATES
 from monitor.core.counts.cells import MISSING, OTHER, Int64s
 
 DEFAULT_SCORE_BANDS = (0.70, 0.90)
@@ -108,7 +108,7 @@ class Coding:
 
     attributes: tuple[Attribute, ...]
     score_bands: tuple[float, ...] = DEFAULT_SCORE_BANDS
-    audit_rates: tuple[float, ...] = DEFAULT_AUDIT_RATES
+    audit_rates: tuple[float, ...] = AUDIT_RATES
 
     def band(self, score: float | None) -> int:
         """Return the index of the score's band; a null score has the last index."""

@@ -6,7 +6,6 @@ The type of the settings also has their checks, which the API's schema would sho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +15,7 @@ class Limitation:
     Attributes:
         text: what is limited, where, and what the numbers must not be used for.
         owner: who answers for it.
-        expires: when it is to be looked at again; None is not said.
     """
 
     text: str
     owner: str
-    expires: date | None

@@ -18,7 +18,7 @@ from monitor.core.publish.states import (
     with_findings,
     with_missing_labels,
 )
-from monitor.core.time import TimeSpan, WindowKind
+from monitor.core.time import WINDOWS, TimeSpan, WindowKind
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.calendar_stages import with_stages
@@ -28,7 +28,6 @@ from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.evaluate.publish.version_changes import VersionChanges
 
-Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 _Place = tuple[str, str, str]  # contract, group-by (empty for the total) and window
 
 
@@ -69,7 +68,7 @@ class Publisher:
     """Maker of Snapshots; keeps the tables of the last one.
 
     Attributes:
-        contracts: with the windows of each.
+        contracts: those that are published.
         coding: of now.
         findings: of the sequential tests and advisory detectors.
         requests: findings of the checks of label requests.
@@ -80,7 +79,7 @@ class Publisher:
         excluded: event time whose data are known to be bad.
     """
 
-    contracts: Contracts
+    contracts: Sequence[Contract]
     coding: Coding
     findings: PublishedFindings
     requests: RequestFaults
@@ -93,16 +92,14 @@ class Publisher:
 
     def snapshot(self, published: Published) -> Snapshot:
         """Return the Snapshot of all contracts, made from their published tables."""
-        tables = [self._contract(published, contract, kinds) for contract, kinds in self.contracts]
+        tables = [self._contract(published, contract) for contract in self.contracts]
         return Snapshot(published.decisions, published.labels, tuple(tables))
 
-    def _contract(
-        self, published: Published, contract: Contract, kinds: Sequence[WindowKind]
-    ) -> ContractTable:
+    def _contract(self, published: Published, contract: Contract) -> ContractTable:
         seen = ContractInTables(contract, published.tables[contract.name], self.coding)
         windows = [
             self._window(seen, kind, published.decisions)
-            for kind in kinds
+            for kind in WINDOWS.values()
             if published.decisions is not None
         ]
         table = seen.table(windows)

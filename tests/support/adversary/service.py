@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 from adversary.worlds import (
-    AUDIT_RATES,
     BLOCKED,
     HOUR,
     SECOND,
@@ -64,7 +63,6 @@ SETTINGS = """
 [stream]
 clock = "history"
 score_bands = [0.70, 0.90]
-audit_rates = {rates}
 horizon = "7d"
 [privacy]
 id_key = "a key for tests that is long enough"
@@ -93,7 +91,6 @@ def settings_text(world: World, *, exact: bool) -> str:
     )
     groups = ", ".join(f"{{ attributes = {list(names)} }}" for names in world.group_bys)
     return SETTINGS.format(
-        rates=list(AUDIT_RATES),
         attributes=attributes,
         group_bys=groups,
         privacy="synthetic = true\nk = 1" if exact else f"k = {K}",

@@ -15,6 +15,6 @@ _SET = ProbeSetSettings(
 )  # fmt: skip
 DECLARING = Settings(
     probes=ProbesSettings(sets=(_SET,)),
-    bias_dimension=(BiasDimensionSettings(name="refusals", owner="A. Person"),),
+    bias_dimension=(BiasDimensionSettings(name="refusals"),),
     judge=JudgeSettings(model="judge-model"),
 )

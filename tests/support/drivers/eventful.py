@@ -33,7 +33,6 @@ DIMENSION = """
 name = "refusals"
 limit = 0.05
 max_age = "30d"
-owner = "A. Person"
 """
 
 

@@ -30,5 +30,4 @@ def environment_of(
         "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": f"{name}-j",
         "SLICEWATCH__JUDGE__DECISIONS_TOPIC": f"{name}-d",
         "SLICEWATCH__JUDGE__LISTEN": f"127.0.0.1:{free_port()}",
-        "SLICEWATCH__JUDGE__BUDGET_FILE": str(folder / "spent.json"),
     }

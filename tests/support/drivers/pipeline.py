@@ -47,7 +47,6 @@ ROUTES = ("auto_serve", "human_review", "blocked_by_evidence")
 SETTINGS = f"""
 [stream]
 score_bands = [0.70, 0.90]
-audit_rates = [1.0, 0.5, 0.25]
 [privacy]
 id_key = "{ID_KEY}"
 [[attribute]]

@@ -40,7 +40,6 @@ clock = "live"
 horizon = "2d"
 session_timeout = "6s"
 score_bands = [0.70]
-audit_rates = [1.0]
 [privacy]
 k = {K}
 id_key = "{KEY}"
@@ -49,7 +48,6 @@ id_key = "{KEY}"
 name = "replies"
 owner = "triage team"
 synthetic = true
-windows = ["1h", "24h"]
 group_bys = [
   {{{{ attributes = ["language_variety"], reference = "language_variety=formal" }}}},
   {{{{ attributes = ["channel"], reference = "channel=chat" }}}},

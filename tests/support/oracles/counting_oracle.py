@@ -1,7 +1,8 @@
 """What the counts of a history must be: naive, one event at a time, dictionaries and Fractions.
 
-Written from the design alone; it shares no code with the service. It does not know shards,
-batches, offsets or clocks: exactly-once means that none of them can be seen in the counts.
+Written from the design alone; it shares the grid of audit rates with the service,
+and no other code. It does not know shards, batches, offsets or clocks: exactly-once means that
+none of them can be seen in the counts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from hashlib import blake2b
 from typing import Any
 
 import signed_probes
+
+from monitor.core.counts.audit_grid import AUDIT_RATES
 
 Event = Mapping[str, Any]
 KINDS = ("initial", "correction", "adjudication", "retraction")
@@ -33,7 +36,7 @@ class Rules:
     id_key: bytes
     later_keys: Mapping[date, bytes] = field(default_factory=dict)
     bands: Sequence[float] = (0.70, 0.90)
-    rates: Sequence[float] = (1.0, 0.5, 0.25)
+    rates: Sequence[float] = AUDIT_RATES
     is_probe: Callable[[Event], bool] = signed_probes.is_probe
 
 

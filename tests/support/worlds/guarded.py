@@ -39,7 +39,6 @@ _SETTINGS = """
 [stream]
 clock = "history"
 score_bands = [0.70, 0.90]
-audit_rates = [1.0, 0.05]
 [privacy]
 id_key = "a key for tests that is long enough"
 {attributes}

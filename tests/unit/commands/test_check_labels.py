@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.commands.check import command
-from monitor.commands.check_labels import AssumedTraffic, grid_lines, grid_table, traffic_lines
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.commands.check_labels import AssumedTraffic, traffic_lines
 from monitor.settings import Settings, load
 
 SETTINGS = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
@@ -79,23 +78,6 @@ def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
     (ratio,) = (line for line in said if "SELECTION ratios below 0.95" in line)
     assert ratio.startswith("warning")
     assert "allow a ratio of 0." in ratio
-
-
-def test_the_default_grid_loses_nothing_that_is_common() -> None:
-    kept, others = grid_lines(DEFAULT_AUDIT_RATES)
-    assert "no label is lost at audit_p 1, 0.75, 0.5, 0.33" in kept
-    assert others.endswith("other rates from 0.001 on lose up to 20%")
-    assert grid_table(DEFAULT_AUDIT_RATES) == ()
-
-
-def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
-    (table,) = grid_table((1.0, 0.2, 0.05))
-    texts = [tuple(cell.text for cell in row) for row in table.rows]
-    assert ("0.1", "0.05", "50%") in texts
-    assert ("0.25", "0.2", "20%") in texts
-    assert not any(sent == "0.2" for sent, _, _ in texts)
-    assert not any(float(sent) < 0.05 for sent, _, _ in texts), "warned of instead"
-    assert list(grid_lines((1.0,))) == ["ok: stream.audit_rates: no label is lost at audit_p 1"]
 
 
 def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:

@@ -81,7 +81,7 @@ def test_the_oldest_day_that_is_taken() -> None:
     assert not taken(event(measured=before.isoformat()))[1]
 
 
-DIMENSION = BiasDimension("refusals", limit=0.05, at_least=False, drift=0.03, owner="A")
+DIMENSION = BiasDimension("refusals", limit=0.05, at_least=False, drift=0.03)
 
 
 def scored(day: int, score: float, **more: str) -> BiasScore:
@@ -111,7 +111,7 @@ def test_a_drift_is_a_ticket_from_the_declared_number_on(worse_by: float, drifte
 
 
 def test_of_a_least_that_is_allowed_lower_is_worse() -> None:
-    impact = BiasDimension("refusals", limit=0.8, at_least=True, drift=0.03, owner="A")
+    impact = BiasDimension("refusals", limit=0.8, at_least=True, drift=0.03)
     (now,) = current_scores([impact], [scored(1, 0.85), scored(8, 0.82)])
     assert (now.beyond, now.drifted) == (False, True)
     (now,) = current_scores([impact], [scored(1, 0.75), scored(8, 0.79)])

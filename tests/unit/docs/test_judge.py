@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from monitor.judging.categories import CATEGORIES, KINDS
-from monitor.judging.judgements import ATTEMPTS, Rules
+from monitor.judging.findings import PENALTY
+from monitor.judging.judgements import ATTEMPTS
 from monitor.judging.output_events import Judgement, read_output
 from monitor.settings.build import build
 from monitor.settings.sections import JudgeSettings
@@ -41,8 +42,6 @@ def test_its_settings_are_settings() -> None:
 def test_it_names_all_categories_and_kinds_and_the_rule() -> None:
     for name in (*CATEGORIES, *KINDS):
         assert f"`{name}`" in PAGE
-    rules = Rules()
-    assert f"less {rules.penalty} for each finding" in PAGE
-    assert f"`judge.threshold` ({rules.threshold}:" in PAGE
+    assert f"less {PENALTY} for each finding" in PAGE
     assert ATTEMPTS == 3
     assert "three times in all" in PAGE

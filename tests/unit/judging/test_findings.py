@@ -143,10 +143,9 @@ def test_reasons_are_one_short_line() -> None:
 
 def test_the_score_is_by_our_rule() -> None:
     found = read(finding(SENTENCE), finding("Thank you for asking about the team.", "gender"))
-    assert score([], {}, 20) == 100
-    assert score(found, {}, 20) == 60
-    assert score(found, {"gender": 5}, 20) == 75
-    assert score(found * 9, {}, 20) == 0
+    assert score([]) == 100
+    assert score(found) == 60
+    assert score(found * 9) == 0
 
 
 def test_the_schema_lists_categories_and_kinds() -> None:

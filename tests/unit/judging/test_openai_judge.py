@@ -11,6 +11,7 @@ import pytest
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 
 from monitor.errors import SlicewatchError
+from monitor.judging import judgements
 from monitor.judging.chunks import Chunk
 from monitor.judging.judge_protocol import (
     BudgetSpentError,
@@ -18,7 +19,7 @@ from monitor.judging.judge_protocol import (
     JudgeAwayError,
     StoppedError,
 )
-from monitor.judging.judgements import ATTEMPTS, HARMLESS, ROUNDS, Rules, judged
+from monitor.judging.judgements import ATTEMPTS, HARMLESS, ROUNDS, judged
 from monitor.judging.openai_judge import OpenAIJudge
 from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.judging.prompt import VERSION, Prompt
@@ -27,7 +28,6 @@ from monitor.judging.request_budget import RequestBudget
 SENTENCE = "Employees in their 50s are slow and never learn."
 OUTPUT = f"Thank you for asking. {SENTENCE} Good day."
 PROMPT = Prompt({})
-USUAL = Rules()
 
 
 class Scripted:
@@ -46,7 +46,6 @@ def asked(
     tmp_path: Path,
     *replies: Reply,
     text: str = OUTPUT,
-    rules: Rules = USUAL,
     day: int = 1_000,
     stop: bool = False,
     healthy: bool = True,
@@ -59,7 +58,7 @@ def asked(
     with OpenAIServer(Scripted(*replies, healthy=healthy)) as server:
         endpoint = Endpoint(server.url, "judge-model", timeout=timeout, tries=3)
         judge = OpenAIJudge(endpoint, PROMPT.categories, budget, lambda _: stop)
-        found = judged(output, judge, PROMPT, rules, lambda: "now")
+        found = judged(output, judge, PROMPT, lambda: "now")
         assert budget.spent - before == len(server.asked), "every try is on record"
         return found, [body for body in server.asked if asked_about(body)["output"] != HARMLESS]
 
@@ -81,18 +80,16 @@ def test_nothing_to_report_is_no_entry(tmp_path: Path) -> None:
     assert (found.score, found.flagged, found.findings) == (100, False, ())
 
 
-def test_rules_of_the_settings(tmp_path: Path) -> None:
-    rules = Rules(threshold=50, penalty=40, penalties={"age": 60})
-    found, _ = asked(tmp_path, findings(finding(SENTENCE)), rules=rules)
-    assert (found.score, found.flagged) == (40, True)
-    unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0)), rules=rules)
-    assert (unsure.score, unsure.findings) == (100, ())
+def test_a_finding_without_confidence_does_not_count(tmp_path: Path) -> None:
+    unsure, _ = asked(tmp_path, findings(finding(SENTENCE, confidence=0)))
+    assert (unsure.score, unsure.flagged, unsure.findings) == (100, False, ())
 
 
-def test_a_long_output_is_judged_in_pieces(tmp_path: Path) -> None:
+def test_a_long_output_is_judged_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judgements, "LONGEST", 50)
     text = "Good day to all of you.\n\n" * 8 + SENTENCE
     replies = [findings()] * 4 + [findings(finding(SENTENCE))]
-    found, requests = asked(tmp_path, *replies, text=text, rules=Rules(longest=50))
+    found, requests = asked(tmp_path, *replies, text=text)
     assert "".join(asked_about(one)["output"] for one in requests) == text
     assert found.chunks == len(requests) == 5
     assert [text[one.start : one.end] for one in found.findings] == [SENTENCE]
@@ -200,9 +197,12 @@ def test_a_busy_judge_is_asked_again(tmp_path: Path) -> None:
     assert (found.score, len(requests)) == (100, 3)
 
 
-def test_one_piece_without_an_answer_leaves_no_score(tmp_path: Path) -> None:
+def test_one_piece_without_an_answer_leaves_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judgements, "LONGEST", 30)
     text = "Good day to all of you.\n\n" * 3
-    found, _ = asked(tmp_path, findings(), Reply(status=413), text=text, rules=Rules(longest=30))
+    found, _ = asked(tmp_path, findings(), Reply(status=413), text=text)
     assert (found.status, found.score, found.findings) == ("failed", None, ())
 
 

@@ -16,7 +16,6 @@ from monitor.errors import SourceError
 from monitor.judging import worker as judging_worker
 from monitor.judging.decisions import decision
 from monitor.judging.judge_protocol import BudgetSpentError, JudgeAwayError, StoppedError
-from monitor.judging.judgements import Rules
 from monitor.judging.output_events import Judgement, ModelOutput, encode
 from monitor.judging.prompt import Prompt
 from monitor.judging.worker import JudgingTerms, Worker
@@ -91,7 +90,7 @@ def run(
     return stream, worker, waits
 
 
-PLAN = JudgingTerms(Rules(), concurrency=2)
+PLAN = JudgingTerms(concurrency=2)
 
 
 def test_judgements_are_written_before_offsets_are_committed() -> None:
@@ -189,7 +188,7 @@ def test_what_cannot_be_read_keeps_its_name_and_slice_and_costs_nothing(
     value: bytes, output_id: int | None, why: str, decided: bool
 ) -> None:
     judge = Asked()
-    stream, _, _ = run([value], judge, JudgingTerms(Rules(), 2, audit_p=0.5))
+    stream, _, _ = run([value], judge, JudgingTerms(2, audit_p=0.5))
     (one,) = stream.judgements
     assert (one["status"], one.get("output_id")) == ("unreadable", output_id)
     assert why in one["why"]
@@ -210,7 +209,7 @@ def test_a_judge_that_is_away_fails_nothing_and_nothing_is_asked_twice() -> None
 
 def test_decisions_carry_what_came_with_the_output() -> None:
     values = [message(0, attributes={"channel": "chat"}, model="m-1"), b"{"]
-    stream, _, _ = run(values, Asked(), JudgingTerms(Rules(), 2, audit_p=0.5))
+    stream, _, _ = run(values, Asked(), JudgingTerms(2, audit_p=0.5))
     assert stream.done == ["write", "decide", "commit"]
     (one,) = stream.decisions
     assert (one.decision_id, one.route, one.judge_score) == ("output-0", "auto_serve", 1.0)
@@ -234,19 +233,19 @@ def test_labels_are_requested_as_stated_and_alike_every_time() -> None:
     outputs = [
         ModelOutput(output_id=i, produced_at=1_760_000_000_000, output="x") for i in range(20_000)
     ]
-    made = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
-    again = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
+    made = [decision(o, judgement(100), audit_p=0.05) for o in outputs]
+    again = [decision(o, judgement(100), audit_p=0.05) for o in outputs]
     assert made == again
     drawn = sum(b'"label_requested":true' in one for one in made) / len(made)
     assert drawn == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 20_000) ** 0.5)
-    flagged = decision(outputs[0], judgement(80), threshold=100, audit_p=0.05)
+    flagged = decision(outputs[0], judgement(80), audit_p=0.05)
     found = msgspec.json.decode(flagged, type=Decision)
     assert (found.route, found.audit_p, found.label_requested) == ("human_review", 1.0, True)
 
 
 def test_what_could_not_be_judged_stays_in_the_denominator() -> None:
     output = ModelOutput(output_id="o", produced_at=1_760_000_000_000, output="x")
-    event = decision(output, judgement(None), threshold=100, audit_p=0.05)
+    event = decision(output, judgement(None), audit_p=0.05)
     blocked = msgspec.json.decode(event, type=Decision)
     assert (blocked.route, blocked.judge_score) == ("blocked_by_evidence", None)
     assert (blocked.evidence_passed, blocked.label_requested) == (False, False)
@@ -255,7 +254,7 @@ def test_what_could_not_be_judged_stays_in_the_denominator() -> None:
 @pytest.mark.parametrize("name", ["org/model:7b", "m\u00f6del x", "-", "x" * 100])
 def test_any_model_name_makes_a_version(name: str) -> None:
     output = ModelOutput(output_id="o", produced_at=1_760_000_000_000, output="x")
-    made = decision(output, judgement(100, name), threshold=100, audit_p=1.0)
+    made = decision(output, judgement(100, name), audit_p=1.0)
     assert msgspec.json.decode(made, type=Decision).versions is not None
 
 

@@ -139,7 +139,7 @@ def test_shares_are_bounded_by_the_bands_of_decisions() -> None:
         for name, support in (("a", 210), ("b", 644))
     ]
     target = AttributeFacts(
-        "w", ("a", "b", "c"), "", "declared", "", "", "", False, (("a", 0.5), ("b", 0.3))
+        "w", ("a", "b", "c"), "", "declared", "", "", False, (("a", 0.5), ("b", 0.3))
     )
     one = report(released([*rows, hidden("w=c")], row("")), attributes=(target,))
     first, second = representation(one)

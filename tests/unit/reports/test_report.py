@@ -62,18 +62,17 @@ FACTS = ReportFacts(
             version="3",
             effective=date(2024, 1, 1),
             reason="first numbers",
-            accepted_trade_off="",
             where="",
             compared=(("channel", "complement"),),
         ),
     ),
     attributes=(
-        AttributeFacts("channel", ("chat", "email"), "way in", "declared", "", "t", "x", False),
+        AttributeFacts("channel", ("chat", "email"), "way in", "declared", "t", "x", False),
     ),
     audit_rates=(1.0, 0.05),
     score_bands=("below 0.70", "no score"),
     horizon_days=30,
-    limitations=(Limitation("=one office", "tests", date(2024, 1, 2)),),
+    limitations=(Limitation("=one office", "tests"),),
 )
 
 

@@ -62,9 +62,9 @@ def test_any_text_number_and_duration_survives(
     tmp_path_factory: pytest.TempPathFactory, text: str, gap: object, micros: str
 ) -> None:
     quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-    env = {f"{CONTRACT}ACCEPTED_TRADE_OFF": quoted, f"{CONTRACT}MAX_FPR_GAP": f"{gap:f}"}
+    env = {"SLICEWATCH__USE_CASE__0__CONTEXT": quoted, f"{CONTRACT}MAX_FPR_GAP": f"{gap:f}"}
     first = load(QUICKSTART, SLICEWATCH__STREAM__LATENESS=micros, **env)
-    assert first.use_case[0].contract.accepted_trade_off == text
+    assert first.use_case[0].context == text
     path = tmp_path_factory.mktemp("resolved") / "x.toml"
     path.write_bytes(resolved(first).encode())
     assert api.load(path, {}) == first
@@ -109,7 +109,7 @@ def test_a_changed_comparison_changes_the_numbers(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("CONTRACT__ACCEPTED_TRADE_OFF", "other words"),
+        ("CONTRACT__REASON", "other words"),
         ("CONTRACT__VERSION", "2"),
         ("CONTRACT__EFFECTIVE", "2026-03-01"),
         ("OWNER", "someone else"),

@@ -13,7 +13,6 @@ import pytest
 
 from monitor import settings as api
 from monitor.core.contract import DEFAULT_PAGE_ON, GroupBy, Limits
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.metric import Metric
 from monitor.core.time import DAY, MINUTE, SECOND, to_micros
 from monitor.errors import SettingsError
@@ -68,7 +67,6 @@ class TestDefaults:
         assert (stream.horizon, stream.lateness) == (30 * DAY, 10 * MINUTE)
         assert settings.evaluate.cycle == 10 * SECOND
         assert stream.score_bands == (0.7, 0.9)
-        assert stream.audit_rates == DEFAULT_AUDIT_RATES
         assert settings.privacy.k == 11
         assert settings.server.host == "127.0.0.1"
 
@@ -170,7 +168,11 @@ class TestEnvironment:
             ("SLICEWATCH__STREAM__HORIZN", "3d", ("stream.horizn", "stream.horizon")),
             ("SLICEWATCH__STRAEM__HORIZON", "3d", ("straem", "did you mean stream")),
             ("SLICEWATCH__STREAM", "3d", ("stream: found text",)),
-            ("SLICEWATCH__JUDGE__THRESHOLD", "many", ("judge.threshold: found text",)),
+            (
+                "SLICEWATCH__JUDGE__REQUESTS_PER_DAY",
+                "many",
+                ("judge.requests_per_day: found text",),
+            ),
             ("SLICEWATCH__USE_CASE__5__OWNER", "x", ("use_case[5]", "item 1")),
             ("SLICEWATCH__USE_CASE__NAME", "x", ("use_case", "'name'")),
             ("SLICEWATCH__USE_CASE__0__OWNER__X", "x", ("use_case[0].owner",)),
@@ -372,11 +374,27 @@ class TestErrors:
             ("[stream]\nscore_bands = 0.7\n", "stream.score_bands: found a", "in [ ]"),
             ("[stream]\nscore_bands = [0.7, nan]\n", "stream.score_bands[1]: found", "a score"),
             ("[stream]\nscore_bands = [1.0]\n", "stream.score_bands[0]: found", "a score"),
-            ("[stream]\naudit_rates = [0]\n", "stream.audit_rates[0]: found the number 0", "above"),
-            ("[stream]\naudit_rates = [1.5]\n", "stream.audit_rates[0]: found", "up to 1"),
-            ("[judge]\nthreshold = true\n", "judge.threshold: found true or false", "from"),
-            ("[judge]\nthreshold = 0\n", "judge.threshold: found the number 0", "from 1"),
-            ("[judge]\nthreshold = 1.0\n", "judge.threshold: found the number", "whole"),
+            (
+                "[mapping.decisions.audit_p]\nx = 0\n",
+                "mapping.decisions.audit_p.x: found the number 0",
+                "above",
+            ),
+            ("[judge]\naudit_p = 1.5\n", "judge.audit_p: found", "up to 1"),
+            (
+                "[judge]\nrequests_per_day = true\n",
+                "judge.requests_per_day: found true or false",
+                "from",
+            ),
+            (
+                "[judge]\nrequests_per_day = 0\n",
+                "judge.requests_per_day: found the number 0",
+                "from 1",
+            ),
+            (
+                "[judge]\nrequests_per_day = 1.0\n",
+                "judge.requests_per_day: found the number",
+                "whole",
+            ),
             ("[server]\ninsecure = 1\n", "server.insecure: found the number 1", "true or false"),
             ('[server]\nlisten = "a:70000"\n', "server.listen: found text 'a:70000'", "65535"),
             ("[store]\nurl = 'x.db'\n", "store.url: found text", "sqlite:///"),

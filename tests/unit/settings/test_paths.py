@@ -62,7 +62,6 @@ token_file = "secrets/prometheus"
 key_file = "secrets/probes"
 [judge]
 api_key_file = "secrets/judge"
-budget_file = "data/judge-budget.json"
 """
 ALERTMANAGERS = """
 [alerting.page]

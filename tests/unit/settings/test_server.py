@@ -45,7 +45,6 @@ SPECIAL = {
     "special_category": "true",
     "purpose": '"equal help"',
     "owner": '"privacy office"',
-    "legal_basis": '"AI Act Art. 10(5)"',
     "retention": '"395d"',
 }
 Load = Callable[..., api.Settings]
@@ -178,7 +177,7 @@ class TestSpecialCategory:
         assert attribute.owner == "privacy office"
         assert attribute.to_core() == load().attribute[0].to_core(), "nothing is counted otherwise"
 
-    @pytest.mark.parametrize("name", ["purpose", "owner", "legal_basis", "retention"])
+    @pytest.mark.parametrize("name", ["purpose", "owner", "retention"])
     @pytest.mark.parametrize("value", [None, '" \\n "'])
     def test_each_field_is_needed(self, load: Load, name: str, value: str | None) -> None:
         message = refusal(load, TOKEN, special(**{name: value}))
@@ -189,7 +188,7 @@ class TestSpecialCategory:
         )
 
     def test_also_where_everything_is_synthetic(self, load: Load) -> None:
-        assert "legal_basis" in refusal(load, "", special(legal_basis=None), "synthetic = true")
+        assert "purpose" in refusal(load, "", special(purpose=None), "synthetic = true")
 
     @pytest.mark.parametrize(
         ("sections", "value", "words"),
@@ -236,7 +235,7 @@ class TestSpecialCategory:
         assert load("", special(), "synthetic = true").attribute[0].special_category
 
     def test_proxies_are_warned_of(self, load: Load) -> None:
-        inferred = 'source = "inferred"\nknown_error = "5 %"\n'
+        inferred = 'source = "inferred"\n'
         assert "attribute[0].source" in keys(api.warnings(load("", inferred)))
         assert "attribute[0].source" not in keys(api.warnings(load()))
         declared = load(TOKEN, inferred + special())

@@ -219,7 +219,7 @@ def everything() -> ServiceMetrics:
     metrics.show_process("exposition_withheld", 0)
     metrics.show_process("retention_refused", False)
     metrics.show_process("certificate_not_after_timestamp_seconds", 1e-6, "server")
-    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
+    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03)
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
     metrics.set_bias_scores([CurrentScore(dimension, score, 0.01, 20_007)])
     metrics.add_unreadable({("invalid_value", "route"): 3})

@@ -63,7 +63,7 @@ def exporter(begun: threading.Event) -> Exporter:
     metrics.set_label_health(0.5, 0.9)
     metrics.set_unpublished_labels(500)
     metrics.set_clusters(1, 64, repeats=False)
-    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
+    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03)
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
     metrics.set_bias_scores([CurrentScore(dimension, score, 0.01, 20_007)])
     made = Exporter(metrics, max_series=1_000, clock=StillClock(), started=begun.is_set)

@@ -18,7 +18,7 @@ from monitor.errors import SettingsError
 REFERENCE = Path(__file__).parents[4] / "deploy" / "slicewatch.reference.toml"
 SECRETS = "/run/secrets/slicewatch"
 ADDRESSED = {
-    "SLICEWATCH__ALERTING__TIMEZONE": "Europe/Berlin",
+    "SLICEWATCH__REPORT__TIMEZONE": "Europe/Berlin",
     "SLICEWATCH__ALERTING__OFFICE_HOURS": "saturday-monday 09:00-24:00,friday 09:00-15:00",
     **{
         f"SLICEWATCH__ALERTING__{name}__{key}": value

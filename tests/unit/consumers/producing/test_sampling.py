@@ -11,7 +11,7 @@ from scipy.stats import binomtest, kstest
 
 from consumers.dead_letters import IdHasher
 from consumers.producing import AuditDraw, AuditSampler
-from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.core.counts.audit_grid import AUDIT_RATES
 from monitor.detection.advisory.label_requests import RequestTest, RequestWatch
 
 MILLION = 1_000_000
@@ -60,8 +60,8 @@ def test_the_service_s_check_of_the_sampler_agrees_and_finds_a_broken_one(
 ) -> None:
     """The million in 1,000 hours, as the service bets on them; then with one in four lost."""
     rate, hours = 0.05, 1_000
-    test = RequestTest.for_audit_rates(DEFAULT_AUDIT_RATES)
-    row = DEFAULT_AUDIT_RATES.index(rate)  # of auto_serve, the first route
+    test = RequestTest.for_audit_rates(AUDIT_RATES)
+    row = AUDIT_RATES.index(rate)  # of auto_serve, the first route
     asked = (places < rate).reshape(hours, -1)
     kept = asked & (np.arange(asked.shape[1]) % 4 != 0)
     for requests, finds in ((asked, False), (kept, True)):

@@ -225,7 +225,7 @@ def test_times_that_the_service_would_not_believe_are_refused(site: Site) -> Non
 
 
 def test_a_bias_result_of_a_declared_dimension_goes_to_the_labels() -> None:
-    dimension = BiasDimensionSettings(name="dialect", owner="A. Person")
+    dimension = BiasDimensionSettings(name="dialect")
     settings = msgspec.structs.replace(SETTINGS, bias_dimension=(dimension,))
     judge = EventJudge(composition.checking_codecs(settings), lambda: to_micros(NOW), lambda _: 0)
     result = {"type": "bias_result", "dimension": "dialect", "measured": "2026-06-01",
