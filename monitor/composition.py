@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from alerts import dashboards
 from alerts.exposition.exporter import Exporter
-from alerts.rules import breach_runbooks, runbooks
+from alerts.rules import Conditions, breach_runbooks, runbooks
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
@@ -673,13 +673,18 @@ def _origin(url: str) -> str:
 
 
 def build_site(
-    settings: Settings, engine: sa.Engine, clock: Clock, blind: Callable[[], Sequence[str]]
+    settings: Settings,
+    engine: sa.Engine,
+    clock: Clock,
+    blind: Callable[[], Sequence[str]],
+    exporter: Exporter,
 ) -> Site:
     """Return the status page and API; ``blind()`` returns the reasons why the service is blind."""
     from monitor.web import Site  # noqa: PLC0415 - slow to load
 
-    published = PublishedReader(engine, settings.stream.topics)
-    return Site(published, _site_facts(settings), blind=blind, now=clock.now)
+    published, facts = PublishedReader(engine, settings.stream.topics), _site_facts(settings)
+    conditions = Conditions(settings, facts.runbooks_url, exporter, clock).standing
+    return Site(published, facts, blind=blind, conditions=conditions, now=clock.now)
 
 
 def _site_facts(settings: Settings) -> SiteFacts:

@@ -150,7 +150,9 @@ class Service:
             HealthChecks(live=self._live, ready=self.ready, started=self._started),
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
-            site=composition.build_site(settings, self.engine, self._clock, self._blind_texts)
+            site=composition.build_site(
+                settings, self.engine, self._clock, self._blind_texts, self.exporter
+            )
             if parts.serve
             else None,
             receiver=self._receiver,

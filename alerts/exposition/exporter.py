@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client import exposition
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from alerts.exposition.catalogue import OF_DECISIONS, OPERATIONS, Family
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
@@ -111,6 +113,14 @@ class Exporter:
     def body(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
         """Return parts and MIME type of slice page and all service metrics, gzipped if asked."""
         return metrics_body(self.metrics.registry, accept, gzip, self._page_to_show())
+
+    def samples(self, names: Iterable[str]) -> Sequence[Sample]:
+        """Return the samples of some metrics, by their full names, as a scrape reads them."""
+        line = re.compile(rf"^(?:{'|'.join(names)})[{{ ].*\n".encode(), re.MULTILINE)
+        parts, _ = self.body("", gzip=False)
+        text = b"".join(match for part in parts for match in line.findall(part)).decode()
+        families = text_string_to_metric_families(text)
+        return [sample for family in families for sample in family.samples]
 
     def fairness(self, accept: str, gzip: bool) -> tuple[Sequence[bytes], str]:
         """Return parts and MIME type of slice page and metrics on decisions, gzipped if asked."""

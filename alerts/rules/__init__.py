@@ -18,8 +18,10 @@ from alerts.rules.declarations import (
 from alerts.rules.prometheus import needed_files
 from alerts.rules.promql import AlertSubject, held_name
 from alerts.rules.rendering import rendered, runbooks
+from alerts.rules.standing import Conditions
 
 __all__ = [
-    "GROUP_BY", "About", "Alert", "AlertSubject", "Inhibition", "Severity", "alerts",
-    "breach_runbooks", "declarations", "held_name", "needed_files", "rendered", "runbooks",
+    "GROUP_BY", "About", "Alert", "AlertSubject", "Conditions", "Inhibition", "Severity",
+    "alerts", "breach_runbooks", "declarations", "held_name", "needed_files", "rendered",
+    "runbooks",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import yaml
 from msgspec import Meta, Struct, field
 
 from alerts.declared import Name, PanelName, Part, Text, filled, is_declared
+from alerts.rules.conditions import When
 from alerts.rules.metric_texts import metric_texts
 from alerts.rules.promql import PREFIX, AlertSubject, held_name
 from monitor.core.metric import LIMITED, Metric
@@ -61,7 +62,9 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         by_severity: whether its expression has the label severity, so that each of its alerts has
             its own urgency: ``severity``, or less.
         about: subject.
-        expr: PromQL. Its labels identify the alert: never a slice, a number or a version.
+        when: condition that the status page can tell, too.
+        expr: PromQL, where there is no such condition. Its labels identify the alert: never a
+            slice, a number or a version.
         for_: how long it must be true before the alert fires.
         keep_firing_for: how long the alert goes on firing after it has ceased to be true.
         hold_while_absent: the published series without which the alert keeps its last verdict:
@@ -85,7 +88,8 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: About
     panel: PanelName
     choices: tuple[Name, ...] = ()
-    expr: Text
+    when: When | None = None
+    expr: str = ""
     for_: Duration | None = field(default=None, name="for")
     keep_firing_for: Duration | None = None
     hold_while_absent: AlertSubject | None = None
@@ -204,7 +208,10 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
     """Return the alerts for what is declared, by the group of rules that evaluates them."""
     return {
         name: tuple(
-            msgspec.structs.replace(alert, expr=filled(alert.expr, values(settings)))
+            msgspec.structs.replace(
+                alert,
+                expr=filled(alert.when.query if alert.when else alert.expr, values(settings)),
+            )
             for alert in group
             if is_declared(settings, alert.only_with)
         )

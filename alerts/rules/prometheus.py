@@ -89,13 +89,13 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, placeholders))
     name = breach_runbook("{{ $labels.metric }}") if alert.by_metric else alert.name
-    yield "runbook_url", runbook_url(alert, settings, name)
+    yield "runbook_url", runbook_url(alert, settings.alerting.runbooks_url, name)
 
 
-def runbook_url(alert: Alert, settings: Settings, name: str) -> str:
+def runbook_url(alert: Alert, runbooks: str, name: str) -> str:
     """Return the address of an alert's runbook, which has this name, at its condition."""
     section = f"#{alert.condition}" if alert.condition else ""
-    return f"{settings.alerting.runbooks_url}/{name}.md{section}"
+    return f"{runbooks}/{name}.md{section}"
 
 
 def _with_selectors(text: str) -> str:

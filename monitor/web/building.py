@@ -9,6 +9,7 @@ from dataclasses import replace
 from monitor.core.metric import Metric
 from monitor.core.publish.agreement import router_agreement
 from monitor.core.publish.conclusion import limited
+from monitor.core.publish.conditions import StandingCondition
 from monitor.core.publish.glossary import FINDINGS
 from monitor.core.publish.headlines import contract_headline
 from monitor.core.publish.history import HistoryPoint
@@ -86,6 +87,7 @@ def overview(
     *,
     beginning: Beginning | None,
     blind: Sequence[str],
+    conditions: Sequence[StandingCondition],
     pipeline: Pipeline,
     limitations: Sequence[Limitation],
 ) -> Overview:
@@ -97,6 +99,7 @@ def overview(
         contracts: contracts of the view.
         beginning: state before the first Snapshot.
         blind: reasons why the service cannot see the router.
+        conditions: those that hold now.
         pipeline: state of the way from the broker.
         limitations: register of known limitations.
     """
@@ -114,6 +117,7 @@ def overview(
             newer=any(_has_newer(pipeline, contract, at) for contract in outdated_contracts),
         ),
         blind=tuple(blind),
+        conditions=tuple(conditions),
         outdated=outdated,
         incidents=incidents,
         contracts=contracts,

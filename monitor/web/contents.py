@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.core.metric import Metric
+from monitor.core.publish.conditions import StandingCondition
 from monitor.core.publish.headlines import Headline
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
@@ -136,6 +137,7 @@ class Overview:
         beginning: what it waits for; None once something is published.
         verdict: on everything.
         blind: why the service does not see; empty while it does.
+        conditions: those that need attention now, as far as this process can tell.
         outdated: what is shown is older than a contract allows, or the service is blind: no state
             says that anything is well now.
         incidents: those that are not over.
@@ -148,6 +150,7 @@ class Overview:
     beginning: Beginning | None
     verdict: Headline
     blind: tuple[str, ...]
+    conditions: tuple[StandingCondition, ...]
     outdated: bool
     incidents: tuple[StandingIncident, ...]
     contracts: tuple[ContractContent, ...]

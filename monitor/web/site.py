@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from monitor.core.publish.act_input import checked_act_input, closing
+from monitor.core.publish.conditions import StandingCondition
 from monitor.core.publish.history import SliceKey, Trends
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.recurrence import recurrence
@@ -59,6 +60,7 @@ class Site:
         facts: SiteFacts,
         *,
         blind: Callable[[], Sequence[str]],
+        conditions: Callable[[], Sequence[StandingCondition]] = tuple,
         now: Callable[[], int],
     ) -> None:
         """Load the templates; ``blind()`` returns reasons for blindness, ``now()`` wall time (us).
@@ -67,11 +69,12 @@ class Site:
             published: reader of published values.
             facts: facts from the settings.
             blind: reasons why the service cannot see the router; must only read memory.
+            conditions: conditions of alerts that hold now; must only read memory.
             now: wall clock, microseconds.
         """
         self._published = published
         self._facts = facts
-        self._blind = blind
+        self._blind, self._conditions = blind, conditions
         self._now = now
         self._pages = PageRenderer(facts)
         self._reports = ReportViews(published, facts.report)
@@ -152,6 +155,7 @@ class Site:
             if numbered_snapshot
             else beginning(pipeline, self._facts.lateness, self._now()),
             blind=self._blind() if view.as_of is None else (),
+            conditions=self._conditions() if view.as_of is None else (),
             pipeline=pipeline,
             limitations=self._facts.limitations,
         )

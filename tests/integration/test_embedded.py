@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 
 import pytest
 from brokers import Broker
+from browser import browser, page, violations
 from click.testing import CliRunner
 from running import Running
 
@@ -135,6 +136,35 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
     with site.service:
         yield site
+
+
+OVERDUE = "The review of contract ten-pairs is overdue by "
+
+
+@pytest.fixture(scope="module")
+def overdue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A run whose contract was to be reviewed years ago."""
+    effective = {"SLICEWATCH__USE_CASE__0__CONTRACT__EFFECTIVE": "2020-01-01"}
+    site = Site(tmp_path_factory.mktemp("overdue"), **effective)
+    with site.service as service:
+        site.post(decision(1))
+        service.until(lambda: OVERDUE in service.get("/")[1], "the condition")
+        yield service
+
+
+def test_an_overdue_review_is_a_condition_on_the_page(overdue: Running) -> None:
+    answer = json.loads(overdue.get("/api/v1/snapshot")[1])["conditions"]
+    (review,) = (told for told in answer if told["condition"] == "SlicewatchReviewOverdue")
+    assert review["sentence"].startswith(OVERDUE)
+    assert f'<a href="{review["runbook"]}">' in overdue.get("/")[1]
+    assert overdue.get(review["runbook"])[0] == 200
+
+
+def test_a_list_of_conditions_is_accessible(overdue: Running) -> None:
+    with browser() as chromium, page(chromium, script=True) as shown:
+        shown.goto(f"http://127.0.0.1:{overdue.port}/#conditions")
+        assert OVERDUE in shown.inner_text("main")
+        assert violations(shown) == []
 
 
 def test_a_log_of_past_days_shows_its_tables_at_once(site: Site) -> None:

@@ -428,6 +428,11 @@ _PAGES = (
         "Overview.outdated",
     ),
     *rows_for(
+        Surface.PAGE, Rule.STATE, "by exported metrics, which have rows of their own",
+        "Overview.conditions StandingCondition.condition StandingCondition.sentence",
+        "StandingCondition.runbook",
+    ),
+    *rows_for(
         Surface.PAGE, Rule.WHOLE_STREAM, "dead letters: nobody who is counted",
         "TopicFacts.unreadable",
     ),

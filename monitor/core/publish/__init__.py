@@ -2,7 +2,7 @@
 
 __all__ = [
     "act_input", "agreement", "annotations", "backtests", "calendar_contract", "calendar_rates",
-    "conclusion", "decidable", "each_row", "encoding", "glossary",
+    "conclusion", "conditions", "decidable", "each_row", "encoding", "glossary",
     "headlines", "history", "incident_reports", "incidents", "limit_words", "limitations",
     "lines", "missing_labels", "needed_support", "pipeline", "reasons", "recurrence", "release",
     "side_by_side", "sides", "snapshot", "states", "window_notes", "window_says",

@@ -13,6 +13,7 @@ from served import Switches, fetch, small_exporter
 from set_clock import SetClock
 
 from alerts.http import HttpConfig, PortViews, Servers
+from monitor.core.publish.conditions import StandingCondition
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import DAY
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
@@ -81,10 +82,17 @@ def served_site(
     facts: SiteFacts = FACTS,
     *,
     blind: Sequence[str] = (),
+    conditions: Sequence[StandingCondition] = (),
     config: HttpConfig = OPEN,
 ) -> Iterator[ServedSite]:
     """Serve what the store has."""
-    site = Site(PublishedReader(engine, TOPICS), facts, blind=lambda: blind, now=clock.now)
+    site = Site(
+        PublishedReader(engine, TOPICS),
+        facts,
+        blind=lambda: blind,
+        conditions=lambda: conditions,
+        now=clock.now,
+    )
     pages = PortViews(site.views(), site.forms())
     servers = Servers(config, None, small_exporter(), Switches().health(), clock, pages=pages)
     servers.start()

@@ -12,6 +12,7 @@ from alerts.rules import Alert, alerts
 ROOT = Path(__file__).parents[3]
 MANUAL = ROOT / "deploy" / "docs" / "alerts.md"
 TEXT = MANUAL.read_text()
+STATUS_PAGE = MANUAL.with_name("status-page.md").read_text()
 
 
 def page(case: Alert) -> str:
@@ -34,3 +35,10 @@ def test_the_tables_have_every_alert_and_every_condition_in_the_order_of_the_rul
         (case.key, f"../runbooks/{case.name}.md", f"`{case.name}`", case.severity, case.for_)
         for case in conditions
     ]
+
+
+def test_the_manual_of_the_page_names_what_only_prometheus_can_tell() -> None:
+    section = STATUS_PAGE.partition("## What needs attention")[2].partition("\n## ")[0]
+    untold = {alert.key for alert in alerts(DECLARING) if not alert.when}
+    never_a_condition = {"SlicewatchBreach", "SlicewatchReportReady", "SlicewatchWatchdog"}
+    assert untold - never_a_condition <= set(re.findall(r"`(\w+)`", section))

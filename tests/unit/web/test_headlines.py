@@ -43,6 +43,7 @@ def page(state: State, metric: Metric = Metric.TPR, names: tuple[str, ...] = ("a
         building.contract_contents(snapshot, ViewSubject()),
         beginning=None,
         blind=(),
+        conditions=(),
         pipeline=Pipeline((), None, None),
         limitations=(),
     )

@@ -19,6 +19,7 @@ from set_clock import SetClock
 
 from alerts.rules import alerts, runbooks
 from monitor.core.metric import Metric
+from monitor.core.publish.conditions import StandingCondition
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.snapshot import GroupTable, LimitKind, ShownAgreement, SliceRow, Snapshot
 from monitor.core.state import State
@@ -414,6 +415,32 @@ def test_an_older_state_is_shown_under_its_own_time(engine: sa.Engine, site: Ser
     assert [point["day"] for point in content["history"]] == ["2024-10-04"], "no later ones"
     assert "This is not the newest state." in site.get(f"/slice{SLICE}&{then}")[1]
     assert site.get("/?as_of=2024-10-01T00:00:00Z")[0] == 404
+
+
+def test_conditions_stand_above_the_contracts_each_with_its_runbook(
+    engine: sa.Engine, clock: SetClock
+) -> None:
+    publish(engine, lesson(), T0)
+    anchor = "/runbooks/SlicewatchNeedsAttention.md#consumer_lag"
+    lag = StandingCondition("consumer_lag", "labels partition 0 lags by <b>", anchor)
+    lost = StandingCondition("SlicewatchDataLoss", "Data loss", "/r")
+    with served_site(engine, clock, conditions=(lag, lost)) as site:
+        _, page = site.get("/")
+        answer = site.json("/api/v1/snapshot")["conditions"]
+        earlier = site.json("/api/v1/snapshot?as_of=2030-01-01T00:00:00Z")
+    listed = page[page.index('id="conditions"') : page.index('id="contract-1"')]
+    assert "labels partition 0 lags by &lt;b&gt;. " in listed
+    assert f'<a href="{anchor}">Runbook: consumer_lag</a>' in listed
+    assert "Data loss. " in listed
+    assert [one["condition"] for one in answer] == ["consumer_lag", "SlicewatchDataLoss"]
+    assert answer[0]["runbook"] == anchor
+    assert earlier["conditions"] == [], "they are of now"
+
+
+def test_without_a_condition_there_is_no_list(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(), T0)
+    assert 'id="conditions"' not in site.get("/")[1]
+    assert site.json("/api/v1/snapshot")["conditions"] == []
 
 
 def test_texts_of_the_settings_cannot_become_markup_or_formulas(

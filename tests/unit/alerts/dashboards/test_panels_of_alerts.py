@@ -19,7 +19,7 @@ from grafana import panels, variables
 
 from alerts.dashboards import places
 from alerts.exposition.catalogue import CATALOGUE
-from alerts.rules import Alert, alerts, rendered
+from alerts.rules import Alert, alerts, declarations, rendered
 from monitor.cli import cli
 from monitor.settings import Settings
 from monitor.settings.sections import Alerting, Evaluate, Links
@@ -56,12 +56,13 @@ def said_with(grafana: str) -> dict[str, dict[str, str]]:
 
 @named
 def test_the_panel_shows_what_the_alert_asks(alert: Alert) -> None:
-    """A metric of its expression, at least one."""
+    """A metric of its expression, or of a number that its text tells, at least one."""
     if alert.expr == "vector(1)":
         assert "ALERTS" in str(panel_of(alert)["targets"])
         return
     known = {family.name for family in CATALOGUE} | {"up"}
-    asked = set(re.findall(r"\w+", alert.expr)) & known
+    told = " ".join(declarations().texts[name] for name in alert.details)
+    asked = set(re.findall(r"\w+", f"{alert.expr} {told}")) & known
     if {"slicewatch_page", "slicewatch_ticket"} & asked:  # a latch: what it is about is the gap
         asked = {"slicewatch_slice_gap_ratio", "slicewatch_slice_support_band"}
     shown = set(re.findall(r"\w+", str(panel_of(alert)["targets"]))) & known
