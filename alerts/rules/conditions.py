@@ -45,7 +45,7 @@ class When(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             longer, before the watermark than the limit. Instants and their limits are in seconds.
         metric: the metric; a matcher of one label may follow.
         by: labels of the groups, in addition to ``job``.
-        limit: a number, which may be a placeholder.
+        limit: the number that it is compared with.
         times: metric, of the same groups, that the limit is multiplied by.
         over: time for which Prometheus remembers the metric after its process has lost it.
     """
@@ -53,7 +53,7 @@ class When(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     is_: Breach = field(name="is", default="above")
     metric: Selector
     by: tuple[Name, ...] = ()
-    limit: str = "0"
+    limit: int | float = 0
     times: Selector | None = None
     over: str | None = None
 
@@ -64,22 +64,16 @@ class When(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         series = f"abs({series})" if self.is_ == "apart" else series
         group = f"by ({', '.join(('job', *self.by))})"
         value = f"{'min' if self.is_ in _LOWEST else 'max'} {group} ({series})"
-        limit = f"{self.limit} * max {group} ({self.times})" if self.times else self.limit
+        limit = f"{self.limit} * max {group} ({self.times})" if self.times else f"{self.limit}"
         return _QUERIES.get(self.is_, "{value} > {limit}").format(value=value, limit=limit)
 
-    def holding(self, samples: Sequence[Sample], limit: float, now: float) -> Iterator[Holding]:
-        """Yield the groups for which it holds at ``now``.
-
-        Args:
-            samples: series of this process, among them those that decide it.
-            limit: number in ``limit``.
-            now: seconds since 1970.
-        """
+    def holding(self, samples: Sequence[Sample], now: float) -> Iterator[Holding]:
+        """Yield the groups for which it holds at ``now`` (seconds since 1970), by these samples."""
         watermark = max((s.value for s in samples if s.name == WATERMARK), default=nan)
         present = watermark if self.is_ in _OF_EVENTS else now
         factors = self._groups(samples, self.times) if self.times else {}
         for group, value in self._groups(samples, self.metric).items():
-            most = limit * factors.get(group, inf if self.times else 1)
+            most = self.limit * factors.get(group, inf if self.times else 1)
             number = present - value if self.is_ in ("older", *_OF_EVENTS) else value
             if {"due": value < now + most, "newer": number < most}.get(self.is_, number > most):
                 yield dict(zip(self.by, group, strict=True)), number

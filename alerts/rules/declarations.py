@@ -192,8 +192,6 @@ def schema() -> dict[str, Any]:
 FILE = "alerts.yaml"
 _STALE_SECONDS = 300
 _STALE_CYCLES = 3
-_LABELS_STALE_SECONDS = 3 * 86_400
-"""Time without a matched label: longer than a weekend, so that reviewers may rest."""
 """Missed evaluator cycles that count as an outage; one slow cycle does not."""
 
 
@@ -234,7 +232,6 @@ def values(settings: Settings) -> dict[str, str]:
             "job": settings.stream.group_id,
             "external_url": settings.alerting.external_url,
             "labels_topic": settings.stream.labels_topic,
-            "labels_stale_seconds": str(_LABELS_STALE_SECONDS),
             "completeness": f"{float(settings.evaluate.completeness):g}",
             "evaluation_stale_seconds": str(stale),
         }

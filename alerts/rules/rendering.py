@@ -101,11 +101,8 @@ def _runbook_links(settings: Settings) -> dict[str, list[tuple[str, str]]]:
     links: dict[str, list[tuple[str, str]]] = {}
     for alert in alerts(settings):
         for name in alert.runbooks:
-            link = (
-                alert.condition or name,
-                runbook_url(alert, settings.alerting.runbooks_url, name),
-            )
-            links.setdefault(alert.panel, []).append(link)
+            address = runbook_url(alert, settings.alerting.runbooks_url, name)
+            links.setdefault(alert.panel, []).append((alert.condition or name, address))
     return links
 
 

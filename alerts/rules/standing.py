@@ -39,7 +39,7 @@ class Conditions:
                 runbook_url(alert, self._runbooks, alert.name),
             )
             for when, alert in self._told
-            for labels, value in when.holding(samples, float(filled(when.limit, self._texts)), now)
+            for labels, value in when.holding(samples, now)
         ]
 
     def _sentence(self, summary: str, labels: dict[str, str], value: float) -> str:

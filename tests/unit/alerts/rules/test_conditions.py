@@ -17,19 +17,16 @@ from monitoring import run
 from prometheus_client.samples import Sample
 from set_clock import SetClock
 
-from alerts.declared import filled
 from alerts.exposition.catalogue import FAMILIES
 from alerts.exposition.exporter import Exporter
 from alerts.rules import Alert, Conditions, alerts, declarations, runbooks
 from alerts.rules.conditions import WATERMARK, When
-from alerts.rules.declarations import values
 from monitor.core.publish.conditions import StandingCondition
 
 NOW = 0.0
 """The time of promtool's first evaluation: instants in the past are negative."""
 SEEN, FACTOR = 1_000_000.0, 2.0
 """The watermark, and the value of a metric that a limit is multiplied by."""
-TEXTS = values(DECLARING)
 TOLD = {alert.key: alert for alert in alerts(DECLARING) if alert.when}
 told = pytest.mark.parametrize("alert", TOLD.values(), ids=TOLD)
 
@@ -39,13 +36,9 @@ def condition_of(alert: Alert) -> When:
     return alert.when
 
 
-def limit_of(when: When) -> float:
-    return float(filled(when.limit, TEXTS))
-
-
 def value_of(when: When, *, broken: bool) -> float:
     """A value just beyond the limit, or exactly at it."""
-    most = limit_of(when) * (FACTOR if when.times else 1)
+    most = when.limit * (FACTOR if when.times else 1)
     step = 1.0 if broken else 0.0
     return {
         "above": most + step,
@@ -140,7 +133,7 @@ def test_prometheus_judges_the_same_series_alike(tmp_path: Path) -> None:
 
 def _expected(when: When, samples: list[Sample]) -> dict[str, object]:
     """A test of promtool: these series, and what the page finds in them."""
-    holding = when.holding(samples, limit_of(when), NOW)
+    holding = when.holding(samples, NOW)
     return {
         "interval": "1m",
         "input_series": [
@@ -149,7 +142,7 @@ def _expected(when: When, samples: list[Sample]) -> dict[str, object]:
         ],
         "promql_expr_test": [
             {
-                "expr": filled(when.query, TEXTS),
+                "expr": when.query,
                 "eval_time": "0m",
                 "exp_samples": [
                     {"labels": _label_text(labels), "value": value} for labels, value in holding
