@@ -189,8 +189,7 @@ def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
 
 def live_settings(world: World) -> str:
     """The settings of the world, live."""
-    text = settings_text(world, exact=False).replace('clock = "history"
-', "")
+    text = settings_text(world, exact=False).replace('clock = "history"\n', "")
     return text.replace('horizon = "7d"', 'horizon = "30d"')  # the default
 
 
