@@ -481,7 +481,7 @@ def test_gaps_in_the_offsets_are_accounted_for(seed: int, size: int) -> None:
         pipeline.check_conservation()
 
 
-@pytest.mark.parametrize("audit_p", [1.0, 0.999, 0.8, 0.5, 0.4, 0.25])
+@pytest.mark.parametrize("audit_p", [1.0, 0.999, 0.85, 0.49, 0.39, 0.25])
 def test_thinning_keeps_the_same_subset_every_time(audit_p: float) -> None:
     """The effective rate is exactly that of the grid, and a smaller one keeps a subset."""
     decisions = [

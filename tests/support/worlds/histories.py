@@ -52,7 +52,7 @@ class Histories:
             "evidence_passed": pick.random() < 0.9,
             "attributes": {name: value for name, value in chosen.items() if value is not None},
             "versions": pick.choice(VERSIONS),
-            "audit_p": pick.choice((1.0, 1.0, 0.8, 0.5, 0.3, 0.25, 0.05)),
+            "audit_p": pick.choice((1.0, 1.0, 0.99, 0.49, 0.39, 0.25, 0.05)),
             "label_requested": pick.random() < 0.8,
         }
         if pick.random() < 0.1:
