@@ -151,7 +151,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         assert body is not None
         snapshot = decode(body)
         (table,) = snapshot.contracts
-        (window,) = table.windows
+        (window,) = (shown for shown in table.windows if shown.window == table.window)
         with pipeline.engine.connect() as connection:
             crossed = [row[0] for row in connection.exec_driver_sql("SELECT stream FROM crossing")]
         clock = SetClock(snapshot.watermark or 0)
