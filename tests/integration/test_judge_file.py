@@ -73,7 +73,9 @@ def judge(tmp_path: Path) -> Judge:
             if text is None and script is MONITOR:
                 return run_warm(command, cwd=tmp_path, env=os.environ)
             cold = [sys.executable, *script, *command]
-            return subprocess.run(cold, input=text, capture_output=True, text=True, check=False)
+            return subprocess.run(
+                cold, cwd=tmp_path, input=text, capture_output=True, text=True, check=False
+            )
 
     return run
 

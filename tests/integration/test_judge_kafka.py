@@ -97,7 +97,7 @@ def test_outputs_are_judged_and_flags_are_a_rate(
             assert worker.stop() == 0
     found = judged_ids(apache, f"{topic_name}-j", OUTPUTS + 2)
     check_judgements(found)
-    spent = json.loads((tmp_path / "spent.json").read_text())
+    spent = json.loads((tmp_path / "judge-budget.json").read_text())
     assert spent["requests"] >= sum(endpoint.asked.values()), "every request was on record"
     check_flags(apache, topic_name, tmp_path, environment)
 
