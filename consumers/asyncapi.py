@@ -19,11 +19,7 @@ SPECIFICATION = "3.0.0"
 CONTRACT_VERSION = "1"
 """Version of the events; a change that breaks old producers would get a new one."""
 
-_CHANNELS: Mapping[str, str] = {
-    "Decision": "decisions",
-    "Label": "labels",
-    "BiasResult": "labels",
-}
+_CHANNELS: Mapping[str, str] = {"Decision": "decisions", "Label": "labels", "BiasResult": "labels"}
 
 _EXAMPLES: Mapping[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
     "Decision": (

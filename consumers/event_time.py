@@ -268,11 +268,7 @@ class ShardClock:
         return Leaps(refused, decided, leaps.lone)
 
     def admit(
-        self,
-        ts: Int64s,
-        timestamps_ms: Int64s,
-        now: int,
-        looked: Leaps | None = None,
+        self, ts: Int64s, timestamps_ms: Int64s, now: int, looked: Leaps | None = None
     ) -> tuple[Reasons, Int64s]:
         """Judge events in order, advancing the clock; return each refusal (or None) and clock.
 

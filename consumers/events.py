@@ -26,8 +26,7 @@ EARLIEST_MILLIS, LATEST_MILLIS = 100_000_000_000, 253_402_300_799_999
 """1973 to 9999: seconds or microseconds since 1970 are outside, so they cannot be mistaken."""
 
 Millis = Annotated[
-    int,
-    Meta(ge=EARLIEST_MILLIS, le=LATEST_MILLIS, description="Milliseconds since 1970 UTC."),
+    int, Meta(ge=EARLIEST_MILLIS, le=LATEST_MILLIS, description="Milliseconds since 1970 UTC.")
 ]
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 with a zone.")] | Millis
 WholeNumber = Annotated[
@@ -185,11 +184,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         | msgspec.json.schema(type_)
-        for name, type_ in (
-            ("decision", Decision),
-            ("label", Label),
-            ("bias_result", BiasResult),
-        )
+        for name, type_ in (("decision", Decision), ("label", Label), ("bias_result", BiasResult))
     }
 
 

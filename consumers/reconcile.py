@@ -150,12 +150,7 @@ class Reconciler:
             )
 
     def review(
-        self,
-        now: float,
-        paused: Collection[Shard] = (),
-        *,
-        wall: int,
-        storing: bool = True,
+        self, now: float, paused: Collection[Shard] = (), *, wall: int, storing: bool = True
     ) -> list[ShardState] | None:
         """Compare with the store when due; return idle shards with a new status, None if not due.
 

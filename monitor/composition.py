@@ -645,10 +645,7 @@ def build_receiver(
     from consumers.receiving import EventReceiver  # noqa: PLC0415 - slow to load
 
     return EventReceiver(
-        judge,
-        log or kafka_writer(settings),
-        settings.stream.topics,
-        metrics.add_unreadable,
+        judge, log or kafka_writer(settings), settings.stream.topics, metrics.add_unreadable
     )
 
 
@@ -768,10 +765,7 @@ def _operations(operations: Operations) -> HttpConfig | None:
     from alerts.http import HttpConfig  # noqa: PLC0415 - slow to load
 
     return HttpConfig(
-        host=operations.host,
-        port=operations.port,
-        slices=False,
-        section="server.operations",
+        host=operations.host, port=operations.port, slices=False, section="server.operations"
     )
 
 

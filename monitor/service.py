@@ -128,10 +128,7 @@ class Service:
         if not in_turns:
             self.evaluator.hurried = self._must_finish_soon
         self.exporter = Exporter(
-            self.metrics,
-            max_series=MAX_SERIES,
-            clock=self._clock,
-            started=self._started,
+            self.metrics, max_series=MAX_SERIES, clock=self._clock, started=self._started
         )
         embedded = parts.ingest and settings.stream.embedded
         log_of_events = composition.open_log(settings, self._clock) if embedded else None

@@ -231,10 +231,7 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 
 def make_app(
-    views: PortViews,
-    probes: HealthEndpoints,
-    access: Access,
-    turns: PortTurns,
+    views: PortViews, probes: HealthEndpoints, access: Access, turns: PortTurns
 ) -> ASGIApp:
     """Return the application of one port: health paths open, all other views guarded.
 

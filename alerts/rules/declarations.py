@@ -207,8 +207,7 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
     return {
         name: tuple(
             msgspec.structs.replace(
-                alert,
-                expr=filled(alert.when.query if alert.when else alert.expr, values(settings)),
+                alert, expr=filled(alert.when.query if alert.when else alert.expr, values(settings))
             )
             for alert in group
             if is_declared(settings, alert.only_with)

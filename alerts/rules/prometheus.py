@@ -9,14 +9,7 @@ from urllib.parse import urlsplit
 from alerts.dashboards import places
 from alerts.declared import filled
 from alerts.exposition.renderer import MAX_SERIES
-from alerts.rules.declarations import (
-    Alert,
-    alerts,
-    breach_runbook,
-    declarations,
-    groups,
-    values,
-)
+from alerts.rules.declarations import Alert, alerts, breach_runbook, declarations, groups, values
 from alerts.rules.promql import AlertSubject, held_expression, held_name
 from monitor.settings import Server, Settings, is_loopback
 from monitor.settings.kinds import host_of, port_of

@@ -23,10 +23,7 @@ class AlertSubject(enum.StrEnum):
     @property
     def family(self) -> str:
         """Return the name of a metric that is exported whenever the subject has any metric."""
-        families = {
-            AlertSubject.CONTRACT: "slice_state",
-            AlertSubject.PROBE_SET: "probe_set_info",
-        }
+        families = {AlertSubject.CONTRACT: "slice_state", AlertSubject.PROBE_SET: "probe_set_info"}
         return FAMILIES[families[self]].name
 
     @property

@@ -83,11 +83,7 @@ class EventReceiver:
     """
 
     def __init__(
-        self,
-        judge: EventJudge,
-        writer: Writer,
-        topics: tuple[str, str],
-        count: Count,
+        self, judge: EventJudge, writer: Writer, topics: tuple[str, str], count: Count
     ) -> None:
         self._judge = judge
         self._writer = writer

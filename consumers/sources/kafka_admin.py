@@ -132,10 +132,7 @@ class KafkaTopics:
         Kafka stamps its messages on arrival: by a producer's old times it would delete them early.
         The number of replicas is the broker's default.
         """
-        configs = {
-            "retention.ms": str(keep // 1_000),
-            "message.timestamp.type": "LogAppendTime",
-        }
+        configs = {"retention.ms": str(keep // 1_000), "message.timestamp.type": "LogAppendTime"}
         options = {"num_partitions": partitions, "configs": configs}
         try:
             self._admin.create_topics({topic: options}, wait_for_metadata=True)

@@ -140,13 +140,13 @@ class _BrokerCheck:
         if answer.error_code == MECHANISM_REFUSED:
             offered = " or ".join(sorted(answer.mechanisms))
             raise AccessError(
-                f"{self._server} does not offer {KEY}.sasl_mechanism = {mechanism}: use {offered}",
+                f"{self._server} does not offer {KEY}.sasl_mechanism = {mechanism}: use {offered}"
             )
         if answer.error_code:
             plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
             raise AccessError(
                 f"{self._server} knows no login: set {KEY}.protocol to {plain} or use the address "
-                "of a listener with SASL",
+                "of a listener with SASL"
             )
         self._prove_password(get_sasl_mechanism(mechanism)(**self._security))
 
@@ -211,31 +211,31 @@ class _BrokerCheck:
             tls = "SASL_SSL" if self._protocol.startswith("SASL") else "SSL or SASL_SSL"
             return AccessError(
                 f"{self._server} does not speak Kafka in plain text, TLS perhaps: set "
-                f"{KEY}.protocol to {tls}, or use the address of the plain listener",
+                f"{KEY}.protocol to {tls}, or use the address of the plain listener"
             )
         if self._security.get("ssl_certfile") is None:
             return AccessError(
                 f"{self._server} hangs up without a client certificate: set {KEY}.cert_file and "
-                f"key_file, or use the address of a listener that asks for none",
+                f"key_file, or use the address of a listener that asks for none"
             )
         reason = f" ({alert.lower().replace('_', ' ')})" if alert else ""
         return AccessError(
             f"{self._server} refuses the client certificate{reason}: {KEY}.cert_file must be valid "
-            "and signed by an authority that the broker trusts",
+            "and signed by an authority that the broker trusts"
         )
 
     def _login_wanted(self, _: str) -> AccessError:
         wanted = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
         return AccessError(
             f"{self._server} hangs up without a login: set {KEY}.protocol to {wanted}, with "
-            "sasl_mechanism, username and password",
+            "sasl_mechanism, username and password"
         )
 
     def _login_refused(self, _: str) -> AccessError:
         return AccessError(
             f"{self._server} refuses the login of {self._who} by "
             f"{self._security['sasl_mechanism']}: the user is unknown there or {KEY}.password is "
-            "wrong",
+            "wrong"
         )
 
     def _forbidden(
@@ -301,7 +301,7 @@ def _shake_hands(
     except (ssl.SSLError, ConnectionError) as error:
         raise AccessError(
             f"{server} does not speak TLS: set {KEY}.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
-            "use the address of the TLS listener",
+            "use the address of the TLS listener"
         ) from error
 
 

@@ -129,9 +129,7 @@ def audit(
         signed=Signed(
             sign_off,
             since=first_day(
-                today,
-                case.contract.effective,
-                timedelta(seconds=case.review_cadence // SECOND),
+                today, case.contract.effective, timedelta(seconds=case.review_cadence // SECOND)
             ),
             others=sign_off.differences(full_run, report) if sign_off else (),
         ),

@@ -180,7 +180,7 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
     groups = [
         _group_slices(
             _guarded_contract(total, _most_variants(rows, coding, ())), counts, GroupBy(()), coding
-        ),
+        )
     ]
     for group in contract.group_bys:
         guarded = _guarded_contract(

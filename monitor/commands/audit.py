@@ -148,11 +148,7 @@ def command(
         documents = {name: CARD_FORMATS[name](card) for name in outputs}
         _write_and_print(documents, outputs, terminal.printed(card_document(card)))
         sys.exit(card.exit_code)
-    for_cards = {
-        "--previous": previous,
-        "--baseline": baseline,
-        "--events": outputs.get("events"),
-    }
+    for_cards = {"--previous": previous, "--baseline": baseline, "--events": outputs.get("events")}
     _check_alone(for_cards, "PAIRS")
     if pairs is None:
         raise AuditError("PAIRS or --scorecard CARD is missing; give a file of results on a set")

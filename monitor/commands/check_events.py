@@ -99,12 +99,7 @@ class _FileCheck:
     """Check of one file of events: what of it would be counted, and why not the rest."""
 
     def __init__(
-        self,
-        settings: Settings,
-        path: str,
-        of_decisions: bool,
-        now: int,
-        labelled: frozenset[str],
+        self, settings: Settings, path: str, of_decisions: bool, now: int, labelled: frozenset[str]
     ) -> None:
         self._file = LineFile(path)
         self._kind = "decision" if of_decisions else "label"

@@ -153,10 +153,7 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
     left_out = frozenset(name for name, c in own.items() if c.description == "")
     if left_out >= CATEGORIES.keys() | own.keys():
         raise SettingsError("judge.categories leave nothing to judge; give one a description")
-    return Prompt(
-        {name: c.description for name, c in own.items() if c.description},
-        left_out,
-    )
+    return Prompt({name: c.description for name, c in own.items() if c.description}, left_out)
 
 
 def _endpoint(judge: JudgeSettings) -> Endpoint:

@@ -54,12 +54,7 @@ class StateRow:
 # From the worst to the unknown ones.
 _ROWS = {
     State.BREACH: StateRow(
-        "over the limit, confirmed by the sequential test",
-        "breach",
-        "breach",
-        "bad",
-        "dark-red",
-        9,
+        "over the limit, confirmed by the sequential test", "breach", "breach", "bad", "dark-red", 9
     ),
     State.SUSPECTED: StateRow(
         "over the limit, not yet confirmed", "over limit", "over_limit", "bad", "orange", 8
@@ -76,12 +71,7 @@ _ROWS = {
         "not enough data yet to tell", "undecided", "undecided", "unsure", "blue", 5
     ),
     State.STALE: StateRow(
-        "was within the limit; the data are too old now",
-        "too old",
-        "undecided",
-        "old",
-        "purple",
-        6,
+        "was within the limit; the data are too old now", "too old", "undecided", "old", "purple", 6
     ),
     State.MATURING: StateRow(
         "labels are still to come", "labels to come", "undecided", "old", "light-blue", 4

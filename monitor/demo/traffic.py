@@ -17,14 +17,7 @@ from consumers.events import Decision, Label, Versions
 from monitor.core.counts.cells import Route
 from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.time import to_datetime
-from monitor.demo.world import (
-    ATTRIBUTES,
-    THRESHOLD,
-    Decisions,
-    Labels,
-    Synthetic,
-    WorldStep,
-)
+from monitor.demo.world import ATTRIBUTES, THRESHOLD, Decisions, Labels, Synthetic, WorldStep
 from monitor.errors import SlicewatchError
 
 VERSIONS = Versions(judge="judge-1", rubric="rubric-1", policy="policy-1", router="router-1")

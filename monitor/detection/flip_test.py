@@ -260,12 +260,7 @@ class FlipWatch:
         }
 
     @classmethod
-    def from_state(
-        cls,
-        variants: Sequence[str],
-        arrays: Arrays,
-        facts: Mapping[str, Any],
-    ) -> Self:
+    def from_state(cls, variants: Sequence[str], arrays: Arrays, facts: Mapping[str, Any]) -> Self:
         """Return the watch from the test's arrays and :meth:`to_facts`.
 
         Raises:

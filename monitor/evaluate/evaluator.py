@@ -224,10 +224,7 @@ class Evaluator:
         if watermark is None:
             return False
         inputs = Inputs(
-            self.store.cohorts,
-            memory.dictionary.index,
-            memory.publisher.excluded,
-            memory.clusters,
+            self.store.cohorts, memory.dictionary.index, memory.publisher.excluded, memory.clusters
         )
         before = memory.detection.turns
         change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)

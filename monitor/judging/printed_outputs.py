@@ -47,10 +47,7 @@ class PrintedOutputs:
     """
 
     def __init__(
-        self,
-        messages: Sequence[bytes],
-        stop: threading.Event,
-        echo: Callable[[str], None],
+        self, messages: Sequence[bytes], stop: threading.Event, echo: Callable[[str], None]
     ) -> None:
         """Keep the messages; nothing is read yet."""
         self._messages, self._stop, self._echo = messages, stop, echo

@@ -195,10 +195,7 @@ def _drawn_at(point: HistoryPoint) -> float:
 
 def _axis_ends(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, float]:
     """Return both ends of an axis around values and lines, in multiples of 5 points."""
-    values = [
-        *lines,
-        *(bound for point in drawn if point.interval for bound in point.interval),
-    ]
+    values = [*lines, *(bound for point in drawn if point.interval for bound in point.interval)]
     values = values or [0.0, 1.0]
     low, high = math.floor(min(values) / _STEP) * _STEP, math.ceil(max(values) / _STEP) * _STEP
     return (low, high) if high - low >= 2 * _STEP else (low - _STEP, high + _STEP)

@@ -50,10 +50,7 @@ def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[t
     else:
         yield "holds since", facts.effective.isoformat()
         yield "made because", facts.reason
-    for name, text in (
-        ("context", facts.context),
-        ("decisions with", facts.where),
-    ):
+    for name, text in (("context", facts.context), ("decisions with", facts.where)):
         if text:
             yield name, text
     for group_by, reference in facts.compared:

@@ -46,11 +46,7 @@ class Word(enum.StrEnum):
     @property
     def tone(self) -> Tone:
         """Emphasis of the word; a week that could not be measured does not look like a breach."""
-        return {
-            Word.APPROVED: Tone.GOOD,
-            Word.BLOCKED: Tone.BAD,
-            Word.UNDECIDED: Tone.UNSURE,
-        }[self]
+        return {Word.APPROVED: Tone.GOOD, Word.BLOCKED: Tone.BAD, Word.UNDECIDED: Tone.UNSURE}[self]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,7 @@ from monitor.core.publish.limit_words import decides_text
 from monitor.core.publish.lines import Cell
 from monitor.core.publish.release import ReleasedIncident
 from monitor.core.publish.snapshot import LimitKind
-from monitor.core.publish.words import (
-    NONE,
-    counted,
-    gap_text,
-    points,
-    rate_text,
-    some_text,
-)
+from monitor.core.publish.words import NONE, counted, gap_text, points, rate_text, some_text
 from monitor.core.state import State
 from monitor.core.time import MINUTE
 from monitor.present import charts

@@ -152,9 +152,4 @@ def _decided_by(metric_cell: Cell) -> str | None:
 def _period(period: Period | None) -> tuple[object, ...]:
     if period is None:
         return (None, None, False, False)
-    return (
-        to_datetime(period.start),
-        to_datetime(period.end),
-        period.data_lost,
-        period.excluded,
-    )
+    return (to_datetime(period.start), to_datetime(period.end), period.data_lost, period.excluded)

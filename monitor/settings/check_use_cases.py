@@ -174,10 +174,7 @@ def _check_listed(name: str, value: str, key: str, allowed: AllowLists) -> None:
 
 
 def _check_group_by(
-    group_by: GroupBySettings,
-    use_case: UseCase,
-    key: str,
-    allowed: AllowLists,
+    group_by: GroupBySettings, use_case: UseCase, key: str, allowed: AllowLists
 ) -> None:
     names = group_by.attributes
     if not 1 <= len(names) <= MAX_GROUP_BY:

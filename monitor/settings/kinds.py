@@ -183,7 +183,7 @@ Value = Annotated[
     ListedValue,
     Meta(
         description=f"printable text of 1 to {LONGEST_VALUE} characters, without blanks at its ends"
-        " and not beginning with __",
+        " and not beginning with __"
     ),
 ]
 Edge = Annotated[

@@ -102,11 +102,7 @@ def write_eras(connection: sa.Connection, eras: CodingHistory) -> None:
     """Replace all stored eras by these; the table must be locked."""
     connection.execute(sa.delete(table))
     rows = [
-        {
-            "effective_from": era.start,
-            "hash": era.coding.hash,
-            "body": era.coding.canonical(),
-        }
+        {"effective_from": era.start, "hash": era.coding.hash, "body": era.coding.canonical()}
         for era in eras.eras
     ]
     connection.execute(sa.insert(table), rows)

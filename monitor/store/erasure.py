@@ -15,14 +15,7 @@ import sqlalchemy as sa
 from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.database import reading, writing
-from monitor.store.schema import (
-    double_label,
-    label_state,
-    meta,
-    ownership,
-    pending,
-    waiting_label,
-)
+from monitor.store.schema import double_label, label_state, meta, ownership, pending, waiting_label
 from monitor.store.shard_rows import is_shard, lock_shards, tallies_of
 
 FORGOTTEN = "forgotten"

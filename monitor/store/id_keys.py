@@ -24,14 +24,7 @@ from monitor.store.codings import fence_all, lock_eras
 from monitor.store.database import reading, writing
 from monitor.store.erasure import FORGOTTEN, drop_waiting
 from monitor.store.id_key_rules import KeyMark, ends
-from monitor.store.schema import (
-    double_label,
-    label_state,
-    meta,
-    ownership,
-    pending,
-    waiting_label,
-)
+from monitor.store.schema import double_label, label_state, meta, ownership, pending, waiting_label
 from monitor.store.schema import id_key as table
 from monitor.store.shard_rows import read_slowest
 

@@ -266,8 +266,7 @@ def _cohorts(name: str, comment: str) -> Table:
 
 
 cohort = _cohorts(
-    "cohort",
-    "What became of the cohort of every hour, and the counts that the detectors consumed.",
+    "cohort", "What became of the cohort of every hour, and the counts that the detectors consumed."
 )
 route_cohort = _cohorts(
     "route_cohort",

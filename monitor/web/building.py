@@ -27,13 +27,7 @@ from monitor.core.publish.lines import (
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.side_by_side import VersionGroup, side_by_side
-from monitor.core.publish.snapshot import (
-    ContractTable,
-    Noted,
-    Period,
-    Snapshot,
-    WindowTable,
-)
+from monitor.core.publish.snapshot import ContractTable, Noted, Period, Snapshot, WindowTable
 from monitor.core.publish.window_notes import window_notes
 from monitor.core.publish.words import moment_text
 from monitor.core.state import SLICE_CLASSES
@@ -160,9 +154,7 @@ def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None)
 
 
 def contract_content(
-    table: ContractTable,
-    view: ViewSubject,
-    versions: Sequence[VersionGroup] = (),
+    table: ContractTable, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> ContractContent:
     """Return the ContractContent of one table, in the window and group-by of ``view``.
 

@@ -12,13 +12,7 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.state import SLICE_CLASSES
 from monitor.core.time import WINDOWS
 from monitor.reports.as_json import ReportDocument
-from monitor.web.contents import (
-    HistoryContent,
-    IncidentList,
-    Overview,
-    ReportList,
-    SliceContent,
-)
+from monitor.web.contents import HistoryContent, IncidentList, Overview, ReportList, SliceContent
 
 SNAPSHOT = "/api/v1/snapshot"
 SLICE = "/api/v1/slice"

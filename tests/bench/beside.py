@@ -13,12 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fairlearn.metrics import (
-    MetricFrame,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from refresh_site import AUDITED, Events, Play
 
 from monitor.core.time import DAY

@@ -126,11 +126,7 @@ def with_polars(decisions: str, labels: str) -> dict[str, int]:
         read.join(said, on="decision_id", how="left")
         .unnest("attributes", "versions")
         .group_by("language", "channel", "region", "judge", "policy", "router", "route", "traffic")
-        .agg(
-            decisions=pl.len(),
-            labels=pl.col("ready").count(),
-            ready=pl.col("ready").sum(),
-        )
+        .agg(decisions=pl.len(), labels=pl.col("ready").count(), ready=pl.col("ready").sum())
         .collect()
     )
     return {name: int(counts[name].sum()) for name in ("decisions", "labels")}

@@ -17,13 +17,7 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incidents import Incident, Stand
-from monitor.core.publish.snapshot import (
-    WITHHELD,
-    LimitKind,
-    OwnLimit,
-    ShownIncident,
-    Snapshot,
-)
+from monitor.core.publish.snapshot import WITHHELD, LimitKind, OwnLimit, ShownIncident, Snapshot
 from monitor.core.state import State
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
 from monitor.errors import StoreError

@@ -24,14 +24,7 @@ import monitor
 from monitor.core.contract import GroupBy, OwnLimits
 from monitor.core.metric import Metric
 from monitor.core.publish.calendar_contract import own_limits
-from monitor.core.publish.snapshot import (
-    LimitKind,
-    OwnLimit,
-    SliceRow,
-    Snapshot,
-    decode,
-    encode,
-)
+from monitor.core.publish.snapshot import LimitKind, OwnLimit, SliceRow, Snapshot, decode, encode
 from monitor.core.time import DAY, HOUR
 from monitor.settings import contract_numbers, contract_record, load
 from monitor.settings.sections import GroupBySettings, OwnLimitSettings

@@ -96,11 +96,7 @@ CLOCKS = {
         PUBLISHED,
     ),
 }
-PANES = {
-    Grain.HOUR: HORIZON + 8 * DAY,
-    Grain.DAY: 395 * DAY,
-    Grain.WEEK: 395 * DAY,
-}
+PANES = {Grain.HOUR: HORIZON + 8 * DAY, Grain.DAY: 395 * DAY, Grain.WEEK: 395 * DAY}
 """How long counts are kept, by grain."""
 OF_NO_EVENT = {
     *("ownership", "lease", "fold_cursor"),  # where things stand: always of now
@@ -253,9 +249,7 @@ def test_the_ids_of_a_silent_partition_go_with_the_others(engine: sa.Engine) -> 
     assert left == {(part, YOUNG // MINUTE) for part in (0, 1)}
 
 
-def test_tables_are_kept_as_long_as_windows_and_weekly_reports_need_them(
-    engine: sa.Engine,
-) -> None:
+def test_tables_are_kept_as_long_as_windows_and_weekly_reports_need_them(engine: sa.Engine) -> None:
     """Labels may be a horizon late, and a window of four weeks ends with the newest of them."""
     ends = {
         HOUR: NOW - HORIZON - 35 * DAY,

@@ -248,8 +248,7 @@ def nights(*, until: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("until", "why"),
-    [(0, []), (1, [Blind.DECISIONS_LATE]), (2, [Blind.DECISIONS_SILENT])],
+    ("until", "why"), [(0, []), (1, [Blind.DECISIONS_LATE]), (2, [Blind.DECISIONS_SILENT])]
 )
 def test_a_nightly_batch_that_does_not_come(
     engine: sa.Engine, until: int, why: list[Blind]

@@ -129,10 +129,7 @@ def workers(postgres_url: str) -> Iterator[tuple[Worker, Worker]]:
     store = IngestStore(engine, "decisions", SetClock(T0))
     store.register(SHARDS)
     engine.dispose()
-    pair = (
-        Worker(postgres_url, "one", [D0, L0, L1]),
-        Worker(postgres_url, "two", [D1, L2, L3]),
-    )
+    pair = (Worker(postgres_url, "one", [D0, L0, L1]), Worker(postgres_url, "two", [D1, L2, L3]))
     for worker, shard in zip(pair, (D0, D1), strict=True):
         worker.flush({shard: decisions([])})  # the dictionary is there: nobody waits for its rows
     yield pair

@@ -23,15 +23,7 @@ from frozen_store import FrozenStore
 from histories import Histories
 from manual import DATABASE, Administrator, commands
 from migrated import bring_to_head
-from pipeline import (
-    DECISIONS,
-    ID_KEY,
-    LABELS,
-    SETTINGS,
-    Pipeline,
-    assert_conserved,
-    attributes_in,
-)
+from pipeline import DECISIONS, ID_KEY, LABELS, SETTINGS, Pipeline, assert_conserved, attributes_in
 from postgres import PostgresServer
 from sites import Site, until
 

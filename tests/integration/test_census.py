@@ -18,12 +18,7 @@ from brokers import Broker
 from census import ROWS, History
 from census_page import NEW_YEAR_2019, WINDOWS, shown, window_rows
 from census_run import SETTINGS, Consumed, consume, replay, stored_cells, stored_counts, tallies
-from fairlearn.metrics import (
-    MetricFrame,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from id_keys import WITH_KEY
 
 from monitor.core.counts.rollup import roll_up

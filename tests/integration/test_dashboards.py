@@ -41,9 +41,7 @@ Result = list[dict[str, Any]]
 Values = dict[tuple[tuple[str, str], ...], float]
 """Of each series of a result, by its labels."""
 
-EMPTY = {
-    "slicewatch-operations: Age of the data, and time left: C": "no port or broker has one",
-}
+EMPTY = {"slicewatch-operations: Age of the data, and time left: C": "no port or broker has one"}
 """Queries without data in this world, and why."""
 
 
@@ -153,11 +151,7 @@ def site(
         watch = stack.enter_context(
             watching(folder / "watch", settings, environment, *(p.port for p in processes))
         )
-        lived = Site(
-            watch,
-            time.time(),
-            (processes[1].port, processes[2].port),
-        )
+        lived = Site(watch, time.time(), (processes[1].port, processes[2].port))
         broker.produce(topics[1], evaluations())
         live(Eventful(broker, *topics), processes[1:], settings)
         eventually(lambda: _agree(lived, time.time()), "both are read since their new start")

@@ -144,9 +144,7 @@ def test_a_file_of_one_day_shows_every_value_that_has_k(
         assert len(enough - shows) <= withheld, (metric, most)
 
 
-def test_hourly_files_daily_files_and_one_file_publish_the_same(
-    desks: Callable[[], Desk],
-) -> None:
+def test_hourly_files_daily_files_and_one_file_publish_the_same(desks: Callable[[], Desk]) -> None:
     hours = [(9 + 24 * day, 17 + 24 * day) for day in range(3)]
     days = [events(2_000, *span, seed=day) for day, span in enumerate(hours)]
     one, daily, hourly = desks(), desks(), desks()

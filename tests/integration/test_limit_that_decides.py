@@ -60,10 +60,7 @@ def channel(name: str, ready: tuple[int, int], unready: tuple[int, int]) -> Iter
         yield make(atom, ready[at] + unready[at], ready[at] + unready[at], ready[at])
 
 
-CELLS = [
-    *channel("chat", (400, 600), (500, 4500)),
-    *channel("email", (1120, 1680), (320, 2880)),
-]
+CELLS = [*channel("chat", (400, 600), (500, 4500)), *channel("email", (1120, 1680), (320, 2880))]
 """TPR 40 % and FPR 10 % in both channels; 15 % are served in chat, and 24 % in email."""
 
 

@@ -92,8 +92,7 @@ def test_a_store_behind_a_pooler_counts_the_same(pooled_url: str, tmp_path: Path
         runner = CliRunner(env={"SLICEWATCH__STORE__URL": url})
         assert runner.invoke(cli, ["db", "migrate", "-s", str(EXAMPLE)]).exit_code == 0
         run = runner.invoke(
-            cli,
-            ["replay", "-s", str(EXAMPLE), str(decisions), str(labels), "--summary", "--json"],
+            cli, ["replay", "-s", str(EXAMPLE), str(decisions), str(labels), "--summary", "--json"]
         )
         assert run.exit_code == 0, run.output
         summaries.append(run.stdout)

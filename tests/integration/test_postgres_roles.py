@@ -16,15 +16,7 @@ import psycopg
 import pytest
 from histories import Histories
 from manual import DATABASE, PASSWORD, ROOT, Administrator, blocks, commands
-from pipeline import (
-    DECISIONS,
-    ID_KEY,
-    LABELS,
-    SETTINGS,
-    Pipeline,
-    attributes_in,
-    messages,
-)
+from pipeline import DECISIONS, ID_KEY, LABELS, SETTINGS, Pipeline, attributes_in, messages
 from postgres import PostgresServer
 from psycopg import sql
 from published_lesson import BOTH, lesson
@@ -49,12 +41,7 @@ from monitor.store.evaluator.stored_incidents import (
     read_standing,
     write_incidents,
 )
-from monitor.store.exclusions import (
-    Declaration,
-    add_exclusion,
-    excluded_spans,
-    lift_exclusion,
-)
+from monitor.store.exclusions import Declaration, add_exclusion, excluded_spans, lift_exclusion
 from monitor.store.schema import PUBLISHED, pending
 from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import retention

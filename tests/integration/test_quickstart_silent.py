@@ -164,10 +164,7 @@ def hours_of(site: Site, folder: Path) -> str:
     after = site.service.metrics()
     folder.mkdir()
     shutil.copy(ROOT / "deploy" / "prometheus" / "rules.yml", folder / "rules.yml")
-    asked = {
-        "expr": f'ALERTS{{alertname!="{WATCHDOG}",alertstate="firing"}}',
-        "exp_samples": [],
-    }
+    asked = {"expr": f'ALERTS{{alertname!="{WATCHDOG}",alertstate="firing"}}', "exp_samples": []}
     series = [{"series": 'up{job="slicewatch"}', "values": f"1x{60 * HOURS}"}]
     series += [told(key, before, after, at) for key in after if "_bucket" not in key[0]]
     moments = [{**asked, "eval_time": f"{hour}h"} for hour in range(1, HOURS + 1)]

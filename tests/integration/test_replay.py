@@ -82,11 +82,7 @@ def label(decided: Mapping[str, Any]) -> Event:
 
 EARLY = [decision(f"e{i}", i / 3) for i in range(60)]
 LATE = [decision(f"l{i}", i) for i in range(62)]  # the last one is of 23:05
-FILES = {
-    "early": EARLY,
-    "late": LATE,
-    "labels": [label(one) for one in (*EARLY, *LATE)],
-}
+FILES = {"early": EARLY, "late": LATE, "labels": [label(one) for one in (*EARLY, *LATE)]}
 
 
 class Hasty(ManualClock):
@@ -309,10 +305,7 @@ def test_an_existing_log_is_counted_exactly(desk: Desk) -> None:
             }
         )
         if sampled:
-            made = {
-                "loan id": event["decision_id"],
-                "made": f"{at:%Y-%m-%d %H:%M:%S}+00",
-            }
+            made = {"loan id": event["decision_id"], "made": f"{at:%Y-%m-%d %H:%M:%S}+00"}
             results.append(made | {"repaid": int(label_["ready"])})
     (desk.folder / "settings.toml").write_text((desk.folder / "settings.toml").read_text() + LOG)
     (desk.folder / "ledger.csv").write_bytes(_csv(ledger))

@@ -114,7 +114,7 @@ def test_a_database_that_is_removed_is_told_by_whoever_writes_it(
     assert "files of the database were removed or replaced" in service.ready()[1]
     lines = [one.getMessage() for one in caplog.records if "store.db was removed" in one.message]
     assert [one.split(":")[0] for one in lines] == [
-        *("store failed, consumption pauses", "evaluation failed, it is tried again every cycle"),
+        *("store failed, consumption pauses", "evaluation failed, it is tried again every cycle")
     ]
     assert not (tmp_path / "store.db").exists(), "nobody made an empty one"
     service.stop()

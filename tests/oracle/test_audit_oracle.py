@@ -12,12 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from audited import TODAY, results, settings
-from fairlearn.metrics import (
-    MetricFrame,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from matched import REVIEWED, VARIETY, row, seen
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint

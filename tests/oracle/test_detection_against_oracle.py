@@ -326,10 +326,7 @@ def layout_of(known: Sequence[int]) -> Layout:
 
 
 def scalar_cohort(
-    world: tuple[Forecast, SliceCohort, Layout],
-    row: int,
-    metric: Metric,
-    side: int,
+    world: tuple[Forecast, SliceCohort, Layout], row: int, metric: Metric, side: int
 ) -> list[tuple[oracle.Stratum, oracle.Counted]]:
     """One slice's cohort for the oracle, stratum by stratum, with the guesses that are bet on.
 
@@ -462,10 +459,7 @@ def directions(plan: GapPlan, metric: Metric) -> list[tuple[_Bets, bool]]:
     st.none() | st.integers(0, SLICES - 1),
 )
 def test_gaps(
-    world: tuple[Forecast, SliceCohort, Layout],
-    metric: Metric,
-    limit: float,
-    reference: int | None,
+    world: tuple[Forecast, SliceCohort, Layout], metric: Metric, limit: float, reference: int | None
 ) -> None:
     forecast, cohort, now = world
     outcomes = Outcomes.from_forecast(forecast)

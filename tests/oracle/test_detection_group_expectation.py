@@ -55,8 +55,7 @@ OWN = OwnLimits(
     ),
 )
 CONTRACT = Contract(
-    *("replies", "1", "owner", LIMITS, "7d", (GROUP,), False, 11),
-    own_limits=(OWN,),
+    *("replies", "1", "owner", LIMITS, "7d", (GROUP,), False, 11), own_limits=(OWN,)
 )
 OTHER = "channel=__other__"
 ROWS = {"channel=chat": 2, "channel=email": 3}

@@ -12,12 +12,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 import pytest
-from fairlearn.metrics import (
-    MetricFrame,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.metrics import precision_score

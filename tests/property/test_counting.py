@@ -306,10 +306,7 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
     arriving = [(LABELS, one) for one in labels + pick.sample(labels, len(labels) // 2)]
     arriving += [(DECISIONS, one) for one in decisions]
     pick.shuffle(arriving)
-    options: dict[str, Any] = {
-        "constants": flushed_by(pick.choice((1, 5, 1000))),
-        **where,
-    }
+    options: dict[str, Any] = {"constants": flushed_by(pick.choice((1, 5, 1000))), **where}
     with folder() as path, Pipeline(path, (1, partitions), **options) as pipeline:
         for _ in range(2):
             pipeline.worker()
@@ -555,10 +552,7 @@ def test_a_second_reading_gives_the_same_verdicts() -> None:
     decisions += [decisions[i] for i in (3, 8, 10, 12)]
     outcomes = set()
     for poll in (1, 2, 5, 1000):
-        with (
-            folder() as path,
-            Pipeline(path, max_records=poll, constants=flushed_by(poll)) as one,
-        ):
+        with folder() as path, Pipeline(path, max_records=poll, constants=flushed_by(poll)) as one:
             one.broker.produce(DECISIONS, messages(decisions))
             worker = one.worker()
             for _ in range(pick.randint(0, 6)):

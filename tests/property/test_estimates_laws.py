@@ -18,13 +18,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
 from monitor.core.metric import Metric
-from monitor.core.rates.estimates import (
-    RateColumns,
-    calibration,
-    columns_of,
-    estimate,
-    measure,
-)
+from monitor.core.rates.estimates import RateColumns, calibration, columns_of, estimate, measure
 from monitor.core.rates.gaps import gap, references
 
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))

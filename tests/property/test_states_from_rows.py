@@ -35,10 +35,7 @@ GROUPS = (
     GroupBy(("channel", "region")),
 )
 ALL_LIMITS = replace(
-    LIMITS,
-    max_tpr_gap=Fraction("0.05"),
-    min_tpr=Fraction("0.75"),
-    max_fpr=Fraction("0.20"),
+    LIMITS, max_tpr_gap=Fraction("0.05"), min_tpr=Fraction("0.75"), max_fpr=Fraction("0.20")
 )
 EASY = replace(ALL_LIMITS, min_positives=1, min_negatives=1)
 """With these no shown rate lacks support, so that all but maturing is in the rows."""

@@ -49,8 +49,7 @@ def test_worlds_that_were_built_against_the_guard(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.full if name in SLOW else ()) for name in RANDOM],
+    "name", [pytest.param(name, marks=pytest.mark.full if name in SLOW else ()) for name in RANDOM]
 )
 def test_random_worlds(name: str) -> None:
     assert least(random_world(name, 1, RANDOM[name]), most=10) >= LEAST_AT_RANDOM

@@ -115,10 +115,7 @@ def test_narrowing_keeps_the_truth_and_only_narrows(seed: int) -> None:
     cells = np.concatenate([rows.sum(axis=1, keepdims=True), rows], axis=1)
     bands = row_rule(rows, K)
     number = np.arange(cells.size).reshape(cells.shape)
-    sums = [
-        Sums.from_cells(number[:, 0], number[:, 1:]),
-        Sums.from_cells(number[0], number[1:].T),
-    ]
+    sums = [Sums.from_cells(number[:, 0], number[:, 1:]), Sums.from_cells(number[0], number[1:].T)]
     low, high = narrowed(bands.low.ravel(), bands.high.ravel(), Sums.join(sums))
     assert ((low >= bands.low.ravel()) & (high <= bands.high.ravel())).all()
     assert ((low <= cells.ravel()) & (cells.ravel() <= high)).all()

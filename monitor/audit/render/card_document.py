@@ -15,15 +15,7 @@ from monitor.audit.scorecard.card import (
 from monitor.audit.scorecard.card_file import FEW_ITEMS
 from monitor.audit.scorecard.measures import ADVICE
 from monitor.core.publish.words import NONE, counted
-from monitor.present.document import (
-    Brief,
-    Document,
-    Section,
-    TableCell,
-    Tone,
-    printable,
-    table,
-)
+from monitor.present.document import Brief, Document, Section, TableCell, Tone, printable, table
 
 _WORDS = {
     DimensionVerdict.PASS: ("pass", Tone.GOOD),

@@ -16,13 +16,7 @@ from monitor.audit.audit_report import (
     Run,
 )
 from monitor.audit.render import part_sections
-from monitor.audit.render.words import (
-    PARTS,
-    Numbers,
-    number,
-    slice_name,
-    versions,
-)
+from monitor.audit.render.words import PARTS, Numbers, number, slice_name, versions
 from monitor.core.contract import Role
 from monitor.core.metric import Metric
 from monitor.core.publish.words import NONE, bounded_rate_text, counted

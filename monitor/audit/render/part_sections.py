@@ -112,8 +112,7 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
         withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
         return Section(title, (withheld, FLIP_SENTENCE), brief=brief)
     flip_table = table(
-        "pair|expected|reference|compared with it|what happened|stage/cause",
-        map(_flip, part.flips),
+        "pair|expected|reference|compared with it|what happened|stage/cause", map(_flip, part.flips)
     )
     if not part.flips:
         no_flip = f"No pair flipped, of {part.pairs:,} compared."

@@ -90,11 +90,7 @@ Whole = Annotated[int, Meta(ge=1, description="a whole number from 1")]
 Names = Annotated[tuple[Label, ...], Meta(description="names of variants or slices, in a list")]
 Number = Annotated[float, Meta(description="a number")]
 MeasureName = Annotated[
-    str,
-    Meta(
-        pattern=rf"^({'|'.join(MEASURES)})\Z",
-        description=f"one of {', '.join(MEASURES)}",
-    ),
+    str, Meta(pattern=rf"^({'|'.join(MEASURES)})\Z", description=f"one of {', '.join(MEASURES)}")
 ]
 CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}")]
 

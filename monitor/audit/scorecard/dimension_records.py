@@ -33,8 +33,7 @@ LogProbability = Annotated[
     float, Meta(le=0, description="a natural logarithm of a probability, 0 or below")
 ]
 SetName = Annotated[
-    Literal["X", "Y", "A", "B"],
-    Meta(description="X or Y for a target, A or B for an attribute"),
+    Literal["X", "Y", "A", "B"], Meta(description="X or Y for a target, A or B for an attribute")
 ]
 Numbers = Annotated[
     list[float],

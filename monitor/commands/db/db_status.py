@@ -125,9 +125,7 @@ def _tables(store_status: StoreStatus) -> Iterator[Table]:
         "rows",
     )  # fmt: skip
     yield from table(
-        "from|hash",
-        ((_at(c.effective_from), c.hash) for c in store_status.codings),
-        "codings",
+        "from|hash", ((_at(c.effective_from), c.hash) for c in store_status.codings), "codings"
     )
     yield from table(
         "key|from|may be destroyed from",

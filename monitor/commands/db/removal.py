@@ -12,11 +12,7 @@ import click
 
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
-from monitor.commands.options import (
-    ROW_ID,
-    instant,
-    settings_option,
-)
+from monitor.commands.options import ROW_ID, instant, settings_option
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.publish.words import iso_text
 from monitor.core.time import TimeSpan

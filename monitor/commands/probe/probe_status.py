@@ -119,11 +119,7 @@ def _flipping(sets: Iterable[ProbeSetReport]) -> Iterator[Table]:
         yield flips.first(MOST_LINES, "--json")
 
 
-_EXPECTED = {
-    Expected.READY: "ready",
-    Expected.NOT_READY: "not ready",
-    Expected.UNKNOWN: NONE,
-}
+_EXPECTED = {Expected.READY: "ready", Expected.NOT_READY: "not ready", Expected.UNKNOWN: NONE}
 _ERROR = {
     Expected.READY: "a ready reply was delayed",
     Expected.NOT_READY: "an unready reply was served",

@@ -62,11 +62,7 @@ class CohortState(enum.StrEnum):
 
 
 def mature(
-    received: Int64s,
-    requested: Int64s,
-    threshold: Fraction = MATURE,
-    *,
-    ahead: int = 0,
+    received: Int64s, requested: Int64s, threshold: Fraction = MATURE, *, ahead: int = 0
 ) -> npt.NDArray[np.bool_]:
     """Return one flag per hour: True if enough labels of every route x rate have come.
 

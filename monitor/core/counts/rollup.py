@@ -13,14 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import (
-    COUNTERS,
-    MISSING,
-    Counts,
-    Int64s,
-    atom_text,
-    parse_atom,
-)
+from monitor.core.counts.cells import COUNTERS, MISSING, Counts, Int64s, atom_text, parse_atom
 
 
 @dataclass(frozen=True, slots=True)

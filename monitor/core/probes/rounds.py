@@ -28,14 +28,7 @@ from typing import Any, Self
 
 import msgspec
 
-from monitor.core.probes.flips import (
-    Expected,
-    FlipDirection,
-    FlipStage,
-    cause,
-    direction,
-    stage,
-)
+from monitor.core.probes.flips import Expected, FlipDirection, FlipStage, cause, direction, stage
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY, HOUR
 

@@ -14,13 +14,7 @@ from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incident_reports import ValueReport
 from monitor.core.publish.limit_words import breach_text, limit_text
 from monitor.core.publish.lines import SliceLine
-from monitor.core.publish.snapshot import (
-    WITHHELD,
-    ContractTable,
-    ShownGap,
-    ShownLimit,
-    WindowTable,
-)
+from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownGap, ShownLimit, WindowTable
 from monitor.core.publish.words import bounds, gap_text, moment_text, percent
 from monitor.core.rates.gap_words import said_of_slice
 

@@ -17,14 +17,7 @@ from monitor.core.contract import Severity, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.metric import Metric
 from monitor.core.probes.flips import Expected, FlipDirection
-from monitor.core.publish.annotations import (
-    Annotation,
-    Behind,
-    Fault,
-    IncidentKind,
-    Share,
-    Stage,
-)
+from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 from monitor.core.state import State
 
 WITHHELD = "withheld"

@@ -164,9 +164,6 @@ class TableSettings:
 
 @cache
 def _layout(
-    values: Values,
-    group_bys: tuple[GroupBy, ...],
-    complements: bool,
-    bands: int,
+    values: Values, group_bys: tuple[GroupBy, ...], complements: bool, bands: int
 ) -> Layout:
     return Layout.for_group_bys(dict(values), group_bys, complements=complements, bands=bands)

@@ -153,11 +153,7 @@ class ComparisonCounts:
 
     @classmethod
     def _of(
-        cls,
-        outcomes: Outcomes,
-        metric: Metric,
-        traffic: Floats,
-        possible: Bools,
+        cls, outcomes: Outcomes, metric: Metric, traffic: Floats, possible: Bools
     ) -> ComparisonCounts:
         by_y = np.maximum(traffic[::-1] if metric.row.among is Among.NOT_READY else traffic, 0)
         by_route = [by_y[:, :, route].sum(axis=2) for route in (outcomes.auto, ~outcomes.auto)]

@@ -20,13 +20,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, z_value
 from monitor.core.rates.estimates import RateColumns, measure
-from monitor.core.rates.gaps import (
-    Bools,
-    GapColumns,
-    gap,
-    references,
-    support_together,
-)
+from monitor.core.rates.gaps import Bools, GapColumns, gap, references, support_together
 from monitor.core.rates.tolerance import Tolerance
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 

@@ -135,11 +135,7 @@ class Watching:
         return cohorts
 
     def _thinned(
-        self,
-        hours: Sequence[int],
-        counts: HourlyCounts,
-        index: CellIndex,
-        rates: Sequence[_Rates],
+        self, hours: Sequence[int], counts: HourlyCounts, index: CellIndex, rates: Sequence[_Rates]
     ) -> list[Counts | None]:
         """Return each hour's counts, labels thinned to the smallest audit rate seen before.
 

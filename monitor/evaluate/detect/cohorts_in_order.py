@@ -187,9 +187,7 @@ class DetectionState:
 
     @property
     def _labels(self) -> SliceLabelChecks:
-        return SliceLabelChecks(
-            list(zip(self.policy.contracts, self.advice.watches, strict=True)),
-        )
+        return SliceLabelChecks(list(zip(self.policy.contracts, self.advice.watches, strict=True)))
 
     def _labels_due(self, cohorts: Cohorts, watermark: int, horizon: int) -> int | None:
         """Return the end (pane index) of hours whose labels are due or consumed, or None."""

@@ -233,10 +233,7 @@ class ShownIncidents:
         changes = [note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE]
         if not changes or self.context.changed_at(published.group_by, row.slice) != changed_at:
             return {}
-        return {
-            "versions_changed_at": changes[0].latest,
-            "versions_changed": row.versions_changed,
-        }
+        return {"versions_changed_at": changes[0].latest, "versions_changed": row.versions_changed}
 
     def _row_of(self, incident: Incident) -> _PublishedRow | None:
         """Return the published row of the incident's slice; None if it may not be named."""

@@ -43,14 +43,8 @@ _WEEKLY: Mapping[type[AnySubject], Annotation] = {
     Drift: Annotation.DRIFT,
     MixShift: Annotation.MIX_SHIFT,
 }
-_DETECTORS = {
-    Detector.ADWIN: Annotation.ADWIN,
-    Detector.PAGE_HINKLEY: Annotation.PAGE_HINKLEY,
-}
-_TIMINGS = {
-    Timing.LATER: Annotation.LABELS_LATER,
-    Timing.EARLIER: Annotation.LABELS_EARLIER,
-}
+_DETECTORS = {Detector.ADWIN: Annotation.ADWIN, Detector.PAGE_HINKLEY: Annotation.PAGE_HINKLEY}
+_TIMINGS = {Timing.LATER: Annotation.LABELS_LATER, Timing.EARLIER: Annotation.LABELS_EARLIER}
 
 
 def noted(

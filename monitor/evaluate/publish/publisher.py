@@ -12,12 +12,7 @@ from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.each_row import with_known_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
-from monitor.core.publish.states import (
-    GroupFindings,
-    with_age,
-    with_findings,
-    with_missing_labels,
-)
+from monitor.core.publish.states import GroupFindings, with_age, with_findings, with_missing_labels
 from monitor.core.time import WINDOWS, TimeSpan, WindowKind
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs

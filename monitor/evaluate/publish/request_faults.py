@@ -37,13 +37,7 @@ class RequestFaults:
             return ()
         rates = self.detection.policy.coding.audit_rates
         faults = [
-            RequestsAtFault(
-                route,
-                rates[rate],
-                fault,
-                tally.count,
-                days.end_after(tally.last),
-            )
+            RequestsAtFault(route, rates[rate], fault, tally.count, days.end_after(tally.last))
             for (route, rate, fault), tally in watch.before(pane_of(end, Grain.HOUR)).items()
         ]
         return tuple(sorted(faults, key=lambda item: (item.route, item.audit_rate, item.fault)))

@@ -31,12 +31,7 @@ from monitor.core.publish.snapshot import ContractTable, ShownRate
 from monitor.core.tables.bands import row_rule
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import LabelledCounts, labelled_estimate
-from monitor.reports.planners.published_rates import (
-    Named,
-    point,
-    precision_of,
-    reviewed_weekly,
-)
+from monitor.reports.planners.published_rates import Named, point, precision_of, reviewed_weekly
 from monitor.reports.weekly_report import WeeklyReport
 
 _Z90 = NormalDist().inv_cdf(0.90)

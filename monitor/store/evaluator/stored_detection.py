@@ -324,10 +324,7 @@ def _cohort_table(*, labels: bool) -> sa.Table:
 
 
 def _write_cohorts(
-    connection: sa.Connection,
-    table: sa.Table,
-    cohorts: Sequence[FrozenCohort],
-    consumed_at: int,
+    connection: sa.Connection, table: sa.Table, cohorts: Sequence[FrozenCohort], consumed_at: int
 ) -> None:
     """Insert consumed hours, each with its counts, into ``table``."""
     rows = [

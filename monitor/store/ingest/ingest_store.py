@@ -196,9 +196,7 @@ class IngestStore:
                     sa.update(ownership)
                     .where(is_shard(shard), ownership.c.epoch == epoch)
                     .values(
-                        seen_at=now,
-                        unstored_since=None if storing else stopped,
-                        unread_since=since,
+                        seen_at=now, unstored_since=None if storing else stopped, unread_since=since
                     )
                 )
 
@@ -299,10 +297,7 @@ class IngestStore:
         return max((at for at in newest_times if at is not None), default=None)
 
     def _match(
-        self,
-        stored: StoredDecisions,
-        flush: ShardFlush,
-        newest: int | None,
+        self, stored: StoredDecisions, flush: ShardFlush, newest: int | None
     ) -> Matched | None:
         """Look for the decisions of a flush's labels; None for a flush without labels."""
         if flush.labels is None:

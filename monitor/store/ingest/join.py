@@ -315,10 +315,7 @@ def _store_pairs(
 
 
 def _compete(
-    joined: Joined,
-    labels: LabelColumns,
-    keys: Sequence[_Key],
-    before: dict[_Key, tuple[int, ...]],
+    joined: Joined, labels: LabelColumns, keys: Sequence[_Key], before: dict[_Key, tuple[int, ...]]
 ) -> tuple[dict[_Key, int], set[_Key]]:
     """Return the winners of competing labels; count duplicates and losers in ``joined``.
 

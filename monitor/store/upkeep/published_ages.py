@@ -11,13 +11,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from monitor.core.publish.snapshot import (
-    ContractTable,
-    GroupTable,
-    Period,
-    WindowTable,
-    decode,
-)
+from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, WindowTable, decode
 from monitor.core.time import to_datetime
 from monitor.store.evaluator.records import RecordStore
 

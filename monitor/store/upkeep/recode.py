@@ -27,15 +27,7 @@ from monitor.store.evaluator.pane_sums import SUMS
 from monitor.store.evaluator.published_values import Forgotten, forget_published
 from monitor.store.evaluator.stored_detection import forget_detection
 from monitor.store.evaluator.stored_incidents import forget_incidents
-from monitor.store.schema import (
-    COUNTER_COLUMNS,
-    atom,
-    cell,
-    cohort,
-    counts,
-    delta,
-    route_cohort,
-)
+from monitor.store.schema import COUNTER_COLUMNS, atom, cell, cohort, counts, delta, route_cohort
 
 _NAMES = ", ".join(COUNTER_COLUMNS)
 

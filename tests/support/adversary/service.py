@@ -11,14 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-from adversary.worlds import (
-    BLOCKED,
-    HOUR,
-    SECOND,
-    START,
-    Ints,
-    World,
-)
+from adversary.worlds import BLOCKED, HOUR, SECOND, START, Ints, World
 from migrated import migrated_file
 
 from alerts.exposition.exporter import Exporter

@@ -64,12 +64,7 @@ def produce(broker: Broker, history: History, topics: tuple[str, str]) -> None:
 
 
 def consume(
-    broker: Broker,
-    history: History,
-    name: str,
-    folder: Path,
-    *,
-    apart: bool = False,
+    broker: Broker, history: History, name: str, folder: Path, *, apart: bool = False
 ) -> Consumed:
     """Through Kafka, by ``slicewatch run``; returns when the last event is on the page.
 

@@ -353,10 +353,7 @@ PATIENT = {"consumers.ingest.DEAD_LETTER_MIN_EVENTS": 1_000_000}
 
 def check_pipeline(decisions: Sequence[Message], labels: Sequence[Message]) -> None:
     """Both topics through the store and the evaluator: nothing is lost, nothing leaks."""
-    with (
-        TemporaryDirectory() as folder,
-        Pipeline(Path(folder), constants=PATIENT) as pipeline,
-    ):
+    with TemporaryDirectory() as folder, Pipeline(Path(folder), constants=PATIENT) as pipeline:
         pipeline.broker.produce(DECISIONS, decisions)
         pipeline.broker.produce(LABELS, labels)
         pipeline.worker()

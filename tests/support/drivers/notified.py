@@ -240,9 +240,7 @@ def watching(
         manager = alertmanager(folder, folder / "alertmanager" / "alertmanager.yml", port)
         watched = prometheus(folder, folder / "prometheus" / "prometheus.yml")
         yield Watch(
-            told,
-            alertmanager=stack.enter_context(manager),
-            prometheus=stack.enter_context(watched),
+            told, alertmanager=stack.enter_context(manager), prometheus=stack.enter_context(watched)
         )
 
 

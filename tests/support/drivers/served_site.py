@@ -28,10 +28,7 @@ OPEN = HttpConfig(port=0, responders=("anonymous",))
 
 
 def publish(
-    engine: sa.Engine,
-    snapshot: Snapshot,
-    at: int,
-    incidents: IncidentChange | None = None,
+    engine: sa.Engine, snapshot: Snapshot, at: int, incidents: IncidentChange | None = None
 ) -> None:
     """Store a Snapshot as the evaluator does."""
     store = EvaluatorStore(engine, TOPICS[0])

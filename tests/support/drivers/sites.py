@@ -179,10 +179,7 @@ def _total(counts: Counted, name: str) -> int:
 
 
 def until(
-    good: Callable[[], bool],
-    what: str,
-    running: Sequence[Running] = (),
-    seconds: float = SECONDS,
+    good: Callable[[], bool], what: str, running: Sequence[Running] = (), seconds: float = SECONDS
 ) -> None:
     """Wait until a condition holds, as long as these processes live."""
     begun = time.monotonic()

@@ -49,11 +49,7 @@ from monitor.store.upkeep import retention
 MONDAY = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 TOPICS = ("decisions", "labels")
 GROUP = "slicewatch-demo"
-SETTINGS = {
-    "STREAM__HORIZON": "3h",
-    "RETENTION__AGGREGATES": "6h",
-    "SERVER__LISTEN": "127.0.0.1:0",
-}
+SETTINGS = {"STREAM__HORIZON": "3h", "RETENTION__AGGREGATES": "6h", "SERVER__LISTEN": "127.0.0.1:0"}
 KEPT = 3 * HOUR + 6 * HOUR
 """Horizon and hours after it: the longest term, but for day and week panes."""
 QUIET = 30.0

@@ -120,11 +120,7 @@ def start(
 
 
 def run(
-    arguments: Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    timeout: float | None = None,
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of slicewatch to its end; returns its exit code and what it printed."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:

@@ -70,11 +70,7 @@ AT_GATE = ShownFlip(
     FlipStage.EVIDENCE_GATE,
     None,
 )
-FLIPS = (
-    flip("p4", True, 0.78, 0.67),
-    flip("p5", True, 0.74, 0.56),
-    flip("n1", False, 0.71, 0.60),
-)
+FLIPS = (flip("p4", True, 0.78, 0.67), flip("p5", True, 0.74, 0.56), flip("n1", False, 0.71, 0.60))
 COUNTS = FlipCounts(
     by=VARIETY,
     expected_ready=True,
@@ -227,8 +223,7 @@ COMPARED = replace(
     decision=decision(Requirement.PAIRS),
 )
 HELD_OUT = replace(
-    BLOCKED,
-    baseline=replace(BASELINE, parts=(QUIET, replace(PART, name="held_out", pairs=2))),
+    BLOCKED, baseline=replace(BASELINE, parts=(QUIET, replace(PART, name="held_out", pairs=2)))
 )
 GUARDED = replace(
     BLOCKED,

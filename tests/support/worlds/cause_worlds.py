@@ -296,10 +296,7 @@ def planted_world(kind: Planted, seed: int) -> CauseWorld:
 
 
 def _planted(
-    kind: Planted,
-    values: Mapping[str, Mapping[str, float]],
-    daily: float,
-    rng: np.random.Generator,
+    kind: Planted, values: Mapping[str, Mapping[str, float]], daily: float, rng: np.random.Generator
 ) -> tuple[str, ...]:
     names = sorted(values)
     depths = {

@@ -218,11 +218,7 @@ def nulls(sizes: Sizes) -> list[World]:
             for late in LATE
         ),
         # Released when 95 % of the audits are in: those of human_review all are by then.
-        replace(
-            base,
-            name="labels delayed by route",
-            audits=base.audits.late(0.05, slice(None)),
-        ),
+        replace(base, name="labels delayed by route", audits=base.audits.late(0.05, slice(None))),
         replace(
             base,
             name="a version every 7 days",
@@ -508,10 +504,4 @@ def _weekly_levels(days: Floats) -> Floats:
 
 
 def _arrays(population: Population) -> tuple[Floats, ...]:
-    return (
-        population.share,
-        population.ready,
-        population.tpr,
-        population.fpr,
-        population.blocked,
-    )
+    return (population.share, population.ready, population.tpr, population.fpr, population.blocked)

@@ -65,10 +65,7 @@ def settings_for(
     """Settings of one use case; group-bys are attribute names joined by ``+``."""
     attributes = (_ATTRIBUTE.format(name=n, values=json.dumps(v)) for n, v in values.items())
     groups = (f"{{ attributes = {json.dumps(name.split('+'))} }}" for name in group_bys)
-    text = _SETTINGS.format(
-        attributes="".join(attributes),
-        group_bys=", ".join(groups),
-    )
+    text = _SETTINGS.format(attributes="".join(attributes), group_bys=", ".join(groups))
     path = folder / "settings.toml"
     path.write_text(text)
     return load(path, {"SLICEWATCH__STORE__URL": url})

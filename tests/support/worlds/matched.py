@@ -31,11 +31,7 @@ CANDIDATE = {
 
 
 def seen(
-    score: float | None,
-    threshold: float = 0.70,
-    route: Route | None = None,
-    *,
-    passed: bool = True,
+    score: float | None, threshold: float = 0.70, route: Route | None = None, *, passed: bool = True
 ) -> Observed:
     """What the router did; the route follows from the gate, then from the score."""
     if route is None:

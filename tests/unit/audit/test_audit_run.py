@@ -288,12 +288,7 @@ class TestNoRepair:
             assert Requirement.PAIRS in missing(report)
 
     @pytest.mark.parametrize(
-        "against",
-        [
-            {"score": 0.1},
-            {"score": None},
-            {"evidence_passed": False},
-        ],
+        "against", [{"score": 0.1}, {"score": None}, {"evidence_passed": False}]
     )
     def test_serving_against_score_threshold_or_gate(self, against: Mapping[str, object]) -> None:
         def override(row: Row) -> Row:
@@ -412,10 +407,7 @@ class TestExcluded:
             for row in odd.rows
         ]
         report = audit(
-            results(ten_pairs()),
-            settings(),
-            today=TODAY,
-            candidate=replace(odd, rows=tuple(rows)),
+            results(ten_pairs()), settings(), today=TODAY, candidate=replace(odd, rows=tuple(rows))
         )
         (one,) = report.excluded
         assert one.pair == "p4"

@@ -76,11 +76,7 @@ class TestListed:
         ],
     )
     def test_each_stage(
-        self,
-        formal: Observed,
-        conversational: Observed,
-        stage: FlipStage,
-        cause: FlipCause | None,
+        self, formal: Observed, conversational: Observed, stage: FlipStage, cause: FlipCause | None
     ) -> None:
         (flip,) = shown_flips(compared([varieties("p1", formal, conversational)]))
         assert (flip.stage, flip.cause) == (stage, cause)

@@ -186,10 +186,7 @@ class TestFor:
             (sign_off(threshold=0.71), "threshold 0.71, this is 0.7"),
             (sign_off(threshold=0.7000000001), "threshold 0.7000000001, this is 0.7"),
             (sign_off(contract="replies 2"), "contract replies 2, this is replies 1"),
-            (
-                sign_off(dataset="ab" * 32),
-                f"set abababababab, this is {sign_off().dataset[:12]}",
-            ),
+            (sign_off(dataset="ab" * 32), f"set abababababab, this is {sign_off().dataset[:12]}"),
             (
                 sign_off(signed="cd" * 32),
                 f"results cdcdcdcdcdcd, this is {sign_off().results[:12]}",

@@ -98,10 +98,7 @@ def test_what_did_not_pass_the_gate_is_outside() -> None:
         varieties("p2", seen(0.9), seen(0.9, route=BLOCKED)),
     ]
     line = at(pairs, 0.7)
-    assert (line.tpr, line.fpr) == (
-        {FORMAL: 1.0, CASUAL: None},
-        {FORMAL: None, CASUAL: None},
-    )
+    assert (line.tpr, line.fpr) == ({FORMAL: 1.0, CASUAL: None}, {FORMAL: None, CASUAL: None})
     assert (line.tpr_gap, line.fpr_gap) == (None, None)
     assert line.flips == 1  # p2: blocked behind the gate
 

@@ -63,9 +63,7 @@ def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
     (ratio,) = (line for line in said.splitlines() if "SELECTION ratios below 0.5" in line)
     assert ratio.endswith("(channel)")
     told = CliRunner().invoke(
-        command,
-        ["--settings", str(SETTINGS), "--all"],
-        env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
+        command, ["--settings", str(SETTINGS), "--all"], env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN}
     )
     assert told.exit_code == 0
     assert "=conversational: to show that the limit TPR gap 0.3 is kept" in told.output

@@ -90,11 +90,7 @@ def scored(day: int, score: float, **more: str) -> BiasScore:
 
 
 def test_drift_is_since_the_last_score_of_the_same_set() -> None:
-    results = [
-        scored(1, 0.02),
-        scored(8, 0.09, probe_version="2"),
-        scored(15, 0.05),
-    ]
+    results = [scored(1, 0.02), scored(8, 0.09, probe_version="2"), scored(15, 0.05)]
     (now,) = current_scores([DIMENSION], results)
     assert now.score == results[2]
     assert now.worse_by == pytest.approx(0.03)

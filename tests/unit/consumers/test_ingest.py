@@ -87,9 +87,7 @@ def test_events_that_wait_for_more_are_taken_when_their_file_has_ended(
         assert worker.states[Shard(DECISIONS, 0)].next_offset == (2 if ended else 0)
 
 
-def test_a_shard_that_nobody_read_and_somebody_reads_now_is_forgotten_once(
-    tmp_path: Path,
-) -> None:
+def test_a_shard_that_nobody_read_and_somebody_reads_now_is_forgotten_once(tmp_path: Path) -> None:
     shard = Shard(DECISIONS, 7)
     waiting = ShardStatus(shard, 1, 0, None, 0, 5, None, None, Tallies(messages=5))
     with Pipeline(tmp_path) as pipeline, patch.object(pipeline.seen, "drop_shard") as drop_shard:

@@ -22,11 +22,7 @@ from monitor.cli import cli
 from monitor.errors import SettingsError
 from monitor.records import RecordBatch, Shard
 from monitor.settings import load
-from monitor.settings.sections import (
-    DecisionMappingSettings,
-    EventMappingSettings,
-    MappingSettings,
-)
+from monitor.settings.sections import DecisionMappingSettings, EventMappingSettings, MappingSettings
 
 FIELDS = {
     "decision_id": "/request/id",

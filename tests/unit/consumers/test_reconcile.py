@@ -160,10 +160,7 @@ def test_where_version_tuples_find_no_room_a_review_looks_which_have_gone() -> N
         assert store.live_versions.called == crowded
 
 
-@pytest.mark.parametrize(
-    ("times", "reached"),
-    [((7, 5), 5), ((7, None), 0), ((), 0)],
-)
+@pytest.mark.parametrize(("times", "reached"), [((7, 5), 5), ((7, None), 0), ((), 0)])
 def test_a_topic_has_reached_what_its_slowest_partition_has(
     times: tuple[int | None, ...], reached: int
 ) -> None:

@@ -179,9 +179,7 @@ def test_decisions_that_are_missing_say_what_was_expected(pages: bool, why: Blin
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"unread": 0}, {"unstored": 0}, {"seen": None}, {"seen": WORKER_SILENT + 1}],
-    ids=str,
+    "change", [{"unread": 0}, {"unstored": 0}, {"seen": None}, {"seen": WORKER_SILENT + 1}], ids=str
 )
 def test_while_decisions_wait_nothing_is_said_of_the_router(change: dict[str, int | None]) -> None:
     other = replace(SEES, name="decisions/1", **change)  # type: ignore[arg-type]

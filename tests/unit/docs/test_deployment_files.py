@@ -310,9 +310,7 @@ def test_the_resource_of_the_rules_has_the_rendered_rules() -> None:
     assert resource["spec"] == yaml.safe_load(text_of("prometheus/rules.yml"))
 
 
-def test_the_pod_monitor_reads_both_ports_of_workers_and_servers(
-    manifests: list[Document],
-) -> None:
+def test_the_pod_monitor_reads_both_ports_of_workers_and_servers(manifests: list[Document]) -> None:
     (found,) = [one for one in manifests if one["kind"] == "PodMonitor"]
     endpoints = {one["port"]: one for one in found["spec"]["podMetricsEndpoints"]}
     assert set(endpoints) == {"fairness", "operations"}

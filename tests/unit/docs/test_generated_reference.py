@@ -21,12 +21,7 @@ from monitor.cli import cli
 from monitor.judging.findings import Finding
 from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.store.upkeep.published_ages import PublishedReport
-from monitor.store.upkeep.store_status import (
-    EvaluatorReport,
-    ShardReport,
-    StoreStatus,
-    TableReport,
-)
+from monitor.store.upkeep.store_status import EvaluatorReport, ShardReport, StoreStatus, TableReport
 
 DOCS = Path(__file__).parents[3] / "deploy" / "docs"
 EVENTS: dict[str, type[Any]] = {

@@ -25,5 +25,5 @@ def test_the_example_fits_into_the_quickstart(tmp_path: Path) -> None:
     assert found == VersionGroup("reply-routing", "release", {"release": "stable"})
     (release,) = (one for one in settings.coding.attributes if one.version_of)
     assert [release.code(text) for text in ("p-41", "p-42", "p-43", None)] == [
-        *("stable", "canary", "__other__", "__missing__"),
+        *("stable", "canary", "__other__", "__missing__")
     ]

@@ -13,12 +13,7 @@ from openai_server import OpenAIServer, Reply, asked_about, completion, finding,
 from monitor.errors import SlicewatchError
 from monitor.judging import judgements
 from monitor.judging.chunks import Chunk
-from monitor.judging.judge_protocol import (
-    BudgetSpentError,
-    Endpoint,
-    JudgeAwayError,
-    StoppedError,
-)
+from monitor.judging.judge_protocol import BudgetSpentError, Endpoint, JudgeAwayError, StoppedError
 from monitor.judging.judgements import ATTEMPTS, HARMLESS, ROUNDS, judged
 from monitor.judging.openai_judge import OpenAIJudge
 from monitor.judging.output_events import Judgement, ModelOutput
@@ -103,8 +98,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [UNUSABLE[0], *(pytest.param(reply, marks=pytest.mark.full) for reply in UNUSABLE[1:])],
+    "reply", [UNUSABLE[0], *(pytest.param(reply, marks=pytest.mark.full) for reply in UNUSABLE[1:])]
 )
 def test_what_cannot_be_used_is_asked_again_and_never_scored(tmp_path: Path, reply: Reply) -> None:
     found, requests = asked(tmp_path, reply)
@@ -128,11 +122,7 @@ AWAY = [
     (Reply(pieces=(HEAD, *[b"A: b\r\n"] * 40), pause=0.1), "in time", 3),
     (Reply(pieces=(HEAD + b"\r\n", *[b" " * (1 << 20)] * 700)), "cannot be reached", 3),
     (Reply(pieces=(HEAD + b"Content-Length: 99\r\n\r\n{",)), "cannot be reached", 3),
-    (
-        Reply(pieces=(HEAD + b"Content-Encoding: gzip\r\n\r\n" + GZIPPED,)),
-        "not of the protocol",
-        3,
-    ),
+    (Reply(pieces=(HEAD + b"Content-Encoding: gzip\r\n\r\n" + GZIPPED,)), "not of the protocol", 3),
     (Reply(body=b"<html>"), "not of the protocol", 3),
     (Reply(body=b'{"choices": []}'), "not of the protocol", 3),
     (Reply(body=NESTED), "not of the protocol", 3),

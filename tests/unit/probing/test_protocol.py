@@ -35,10 +35,7 @@ def test_a_request_is_signed_as_documented() -> None:
     content = body(probe())
     headers = signed_headers(content, 1_767_225_600, key)
     signed = hmac.new(key.encode(), b"1767225600." + content, hashlib.sha256).hexdigest()
-    assert headers == {
-        "Slicewatch-Timestamp": "1767225600",
-        "Slicewatch-Signature": f"v1={signed}",
-    }
+    assert headers == {"Slicewatch-Timestamp": "1767225600", "Slicewatch-Signature": f"v1={signed}"}
 
 
 def test_the_routers_key_follows_from_the_probe_key_and_is_another() -> None:

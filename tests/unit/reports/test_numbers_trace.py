@@ -25,12 +25,7 @@ from monitor.reports.formats import as_html
 
 GOLDEN = Path(__file__).parents[2] / "data" / "weekly_2026-W23.json"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-NAMES = [
-    "guarded",
-    "census",
-    "census, all labelled",
-    pytest.param("demo", marks=pytest.mark.full),
-]
+NAMES = ["guarded", "census", "census, all labelled", pytest.param("demo", marks=pytest.mark.full)]
 WORDS = {"95", "28", "100", "0"}  # of the program: confidence, the longest window, per cent
 MOST_BYTES = 2_000_000
 

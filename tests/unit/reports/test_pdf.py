@@ -60,9 +60,7 @@ def test_every_page_has_its_number_the_week_and_the_banner(opened: pypdf.PdfRead
         assert "SYNTHETIC: declared test conditions" in text
 
 
-def test_page_one_has_the_decision_and_page_two_what_it_cannot_say(
-    opened: pypdf.PdfReader,
-) -> None:
+def test_page_one_has_the_decision_and_page_two_what_it_cannot_say(opened: pypdf.PdfReader) -> None:
     pages = [flat(page.extract_text()) for page in opened.pages]
     assert "UNDECIDED" in pages[0]
     assert f"Weekly fairness report {WEEK.name}" in pages[0]

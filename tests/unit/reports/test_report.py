@@ -100,11 +100,7 @@ def report(made: Release, number: int = 1, before: Release | None = None) -> Wee
 
 
 def texts(one: WeeklyReport) -> dict[str, str]:
-    made = {
-        "html": as_html(one),
-        "md": as_markdown(one),
-        "json": as_json.render(one).decode(),
-    }
+    made = {"html": as_html(one), "md": as_markdown(one), "json": as_json.render(one).decode()}
     return made | {f"{name}.csv": text for name, text in as_csv(one.release).items()}
 
 

@@ -89,10 +89,7 @@ def test_a_fail_turns_where_evenly_wrong_labels_made_it() -> None:
     """The truth: no gap at all. The labels of the slice are wrong in one case of ten."""
     tpr, fpr, ready, wrong = 0.8, 0.1, 0.5, 0.10
     served, held, served_rest, held_rest = counted(tpr, fpr, ready)
-    said = (
-        served * (1 - wrong) + served_rest * wrong,
-        held * (1 - wrong) + held_rest * wrong,
-    )
+    said = (served * (1 - wrong) + served_rest * wrong, held * (1 - wrong) + held_rest * wrong)
     seen = said[0] / sum(said)
     rest = served + served_rest - said[0], held + held_rest - said[1]
     numbers = seen, rest[0] / sum(rest), sum(said) / NUMBER

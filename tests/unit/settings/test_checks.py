@@ -108,10 +108,7 @@ def test_the_file_itself_is_fine(check: Check) -> None:
     assert [contract.name for contract in check({}).contracts] == ["replies", "mails"]
 
 
-KEYS = [
-    {"id": "a", "key": "x" * 16},
-    {"id": "b", "key": "y" * 16, "from_day": "2027-01-01"},
-]
+KEYS = [{"id": "a", "key": "x" * 16}, {"id": "b", "key": "y" * 16, "from_day": "2027-01-01"}]
 IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     (
         {"stream.client": "embedded", "store": {"url": "postgresql://h/d"}},
@@ -142,22 +139,14 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"alerting.office_hours": []}, "alerting.office_hours", "no day"),
     ({"alerting.office_hours": ["09:00-17:00"]}, "alerting.office_hours[0]", "monday-friday"),
     ({"alerting.office_hours": ["sunday 9-9"]}, "alerting.office_hours[0]", "office hours such"),
-    (
-        {"alerting.office_hours": ["monday 09:00-09:00"]},
-        "alerting.office_hours[0]",
-        "swap the two",
-    ),
+    ({"alerting.office_hours": ["monday 09:00-09:00"]}, "alerting.office_hours[0]", "swap the two"),
     (
         {"alerting.page": {"webhook_token_file": "x"}},
         "alerting.page.webhook_url",
         "goes with webhook_token_file",
     ),
     # broker and server
-    (
-        {"stream.schema_registry": {"username": "u"}},
-        "stream.schema_registry.url",
-        "is missing",
-    ),
+    ({"stream.schema_registry": {"username": "u"}}, "stream.schema_registry.url", "is missing"),
     (registry(username="u"), "stream.schema_registry.password", "goes with username"),
     (registry(password="p"), "stream.schema_registry.username", "goes with password"),
     (
@@ -235,11 +224,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"attribute.1.name": "variety"}, "attribute[1].name", "taken by attribute[0].name"),
     ({"attribute.2.source": "version"}, "attribute[2].source", "judge_version"),
-    (
-        {"attribute.0.source": "judge_version"},
-        "attribute[2].source",
-        "taken by attribute[0]",
-    ),
+    ({"attribute.0.source": "judge_version"}, "attribute[2].source", "taken by attribute[0]"),
     (
         {f"attribute.{i}.values": [*values, *MANY] for i, values in enumerate(VALUES)},
         "attribute",

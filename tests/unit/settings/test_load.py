@@ -107,8 +107,7 @@ class TestDefaults:
             assert stream.start_micros == to_micros(at)
 
     @pytest.mark.parametrize(
-        ("text", "micros"),
-        [("10s", 10 * SECOND), ("250ms", SECOND // 4), ("24h", DAY), ("0s", 0)],
+        ("text", "micros"), [("10s", 10 * SECOND), ("250ms", SECOND // 4), ("24h", DAY), ("0s", 0)]
     )
     def test_durations(self, load: Load, text: str, micros: int) -> None:
         duration = load(f'[stream]\nlateness = "{text}"').stream.lateness

@@ -90,15 +90,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     found = Site(tmp_path / "conf", tmp_path / "work")
     for folder in found:
         (folder / "secrets").mkdir(parents=True)
-        for name in (
-            "password",
-            "id_key",
-            "token",
-            "prometheus",
-            "probes",
-            "judge",
-            "registry",
-        ):
+        for name in ("password", "id_key", "token", "prometheus", "probes", "judge", "registry"):
             (folder / "secrets" / name).write_text(f"{folder.name}-{name}-0123456789\n")
     monkeypatch.chdir(found.work)
     return found
@@ -166,11 +158,7 @@ class TestOfTheFile:
 
     @pytest.mark.parametrize(
         "url",
-        [
-            "sqlite:////var/lib/x.db",
-            "postgresql://app@db/slicewatch",
-            "postgresql:///slicewatch",
-        ],
+        ["sqlite:////var/lib/x.db", "postgresql://app@db/slicewatch", "postgresql:///slicewatch"],
     )
     def test_other_databases_stay_as_they_are(self, site: Site, url: str) -> None:
         assert site.load(f'[store]\nurl = "{url}"\n', **KEY).store.url == url

@@ -117,12 +117,7 @@ WITH_KEY = {"SLICEWATCH__PRIVACY__ID_KEY": KEY}
 def test_the_reference_loads_to_the_defaults() -> None:
     settings = api.load(REFERENCE, WITH_KEY)
     assert settings.store.url == f"sqlite:///{DEPLOY}/slicewatch.db"  # beside the file
-    for name in (
-        "stream",
-        "evaluate",
-        "retention",
-        "alerting",
-    ):
+    for name in ("stream", "evaluate", "retention", "alerting"):
         section = getattr(settings, name)
         assert section == type(section)()
     assert settings.server == Server()

@@ -117,5 +117,5 @@ def test_check_says_the_same_of_what_waits(
 
     notes = [line for line in said.output.splitlines() if line.startswith("note: contract")]
     assert notes == [
-        f"note: contract replies, group-by channel: publishing waits for {FIRST_LABELS}",
+        f"note: contract replies, group-by channel: publishing waits for {FIRST_LABELS}"
     ]

@@ -39,7 +39,7 @@ def test_a_ratio_with_bounds_is_three_families() -> None:
     value, lower, upper = read_families(text(row)).values()
 
     assert [value.name, lower.name, upper.name] == [
-        *("slicewatch_x_ratio", "slicewatch_x_lower_ratio", "slicewatch_x_upper_ratio"),
+        *("slicewatch_x_ratio", "slicewatch_x_lower_ratio", "slicewatch_x_upper_ratio")
     ]
     assert (lower.rule, lower.why) == (PrivacyRule.BOUND, "of bands")
     assert lower.labels == value.labels == ("slice",)

@@ -212,11 +212,7 @@ def test_a_broken_ratio_is_told_and_not_the_gap(
 
 @pytest.mark.parametrize(
     ("limit", "says"),
-    [
-        (0.1, WindowSays.OUTSIDE_LIMIT),
-        (0.2, WindowSays.UNSURE),
-        (0.3, WindowSays.WITHIN_LIMIT),
-    ],
+    [(0.1, WindowSays.OUTSIDE_LIMIT), (0.2, WindowSays.UNSURE), (0.3, WindowSays.WITHIN_LIMIT)],
 )
 def test_a_gap_is_told_by_the_limit_that_it_broke(limit: float, says: WindowSays) -> None:
     metric = Metric.SELECTION

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.openmetrics.parser import (
-    text_string_to_metric_families as parse_openmetrics,
-)
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from alerts.exposition.catalogue import CATALOGUE, PAGE, MetricKind
@@ -28,14 +26,7 @@ from monitor.core.contract import Severity, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.metric import Metric
 from monitor.core.probes.flips import Expected, FlipDirection
-from monitor.core.publish.annotations import (
-    Annotation,
-    Behind,
-    Fault,
-    IncidentKind,
-    Share,
-    Stage,
-)
+from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ComponentChange,

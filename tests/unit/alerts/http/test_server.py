@@ -410,10 +410,7 @@ def test_tls_with_a_token(start: Start, certificates: Certificates) -> None:
     assert fetch_tls(server, certificates, "/metrics") == 200
     assert ask(server, GET) == b"", "plain HTTP gets no answer"
     context = ssl.create_default_context(cafile=certificates.ca)
-    with (
-        connect(server) as kept,
-        context.wrap_socket(kept, server_hostname="localhost") as secured,
-    ):
+    with connect(server) as kept, context.wrap_socket(kept, server_hostname="localhost") as secured:
         secured.sendall(GET)
         assert whole(read_answer(secured))
         server.stop()

@@ -328,10 +328,7 @@ def test_a_certificate_is_logged_by_its_common_name(
     files = make_certificates(tmp_path)
     servers = start(
         HttpConfig(
-            port=0,
-            cert_file=files.server,
-            key_file=files.server_key,
-            client_ca_file=files.ca,
+            port=0, cert_file=files.server, key_file=files.server_key, client_ca_file=files.ca
         )
     )
     assert [fetch_tls(servers.port, files, known) for known in (True, False)] == [200, 403]

@@ -11,12 +11,7 @@ import audit_reports as made
 import pytest
 from rich.console import Console
 
-from monitor.audit.audit_report import (
-    FLIP_SENTENCE,
-    SYNTHETIC_SENTENCE,
-    AuditReport,
-    LimitsLine,
-)
+from monitor.audit.audit_report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport, LimitsLine
 from monitor.audit.render import as_json, junit
 from monitor.audit.render.document import document
 from monitor.core.contract import Role, Verdict

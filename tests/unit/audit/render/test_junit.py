@@ -15,14 +15,7 @@ from monitor.audit.decision import Signed, decide
 from monitor.audit.render import junit
 from monitor.core.contract import Verdict
 
-REPORTS = (
-    made.BLOCKED,
-    made.APPROVED,
-    made.EXCLUDED,
-    made.COMPARED,
-    made.HELD_OUT,
-    made.GUARDED,
-)
+REPORTS = (made.BLOCKED, made.APPROVED, made.EXCLUDED, made.COMPARED, made.HELD_OUT, made.GUARDED)
 
 
 def cases(report: AuditReport, suite: str) -> dict[str, str]:

@@ -222,9 +222,7 @@ def test_what_is_held_out_is_compared_apart() -> None:
     held_out = replace(made.COMPARED.comparison, repaired=("h1",))  # type: ignore[type-var]
     parts = (made.QUIET, replace(made.QUIET, name="held_out"))
     report = replace(
-        made.COMPARED,
-        candidate=replace(made.CANDIDATE, parts=parts),
-        held_out_comparison=held_out,
+        made.COMPARED, candidate=replace(made.CANDIDATE, parts=parts), held_out_comparison=held_out
     )
 
     assert "repaired 1 h1" in section("Held-out part: Candidate and baseline", report)

@@ -183,9 +183,7 @@ def test_what_is_written_after_it_was_given_up_is_not_counted_twice(stuck: Stuck
     assert (producer.dropped, producer.sent) == (1, 0)
 
 
-def test_a_broker_that_is_away_for_a_while_loses_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_broker_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(failures=3)
     with caplog.at_level(logging.WARNING, "slicewatch.producing"):
         producer = Producer(recorder.connect, AuditSampler(0.5))

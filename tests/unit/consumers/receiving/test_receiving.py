@@ -249,8 +249,7 @@ def test_sizes_are_limited(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "headers"),
-    [("text/plain", {}), ("", {}), (LINES, {"Content-Encoding": "gzip"})],
+    ("kind", "headers"), [("text/plain", {}), ("", {}), (LINES, {"Content-Encoding": "gzip"})]
 )
 def test_other_kinds_are_not_read(kind: str, headers: dict[str, str], site: Site) -> None:
     status, answer = site.post(lines(DECISION), kind, **BEARER, **headers)

@@ -126,20 +126,12 @@ def test_a_whole_beside_its_parts_is_no_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        (
-            "a.csv",
-            b"id;route\n1;x\n",
-            "separated by semicolons; save it with commas",
-        ),
+        ("a.csv", b"id;route\n1;x\n", "separated by semicolons; save it with commas"),
         ("a.tsv", b"id\troute\n1\tx\n", "its columns are separated by tabs; save it with commas"),
         ("a.log", b"id|route\n1|x\n", "its columns are separated by bars; save it with commas"),
         ("a.csv", b"id,route,id\n1,x,2\n", "columns 1 and 3 have one name; rename one"),
         ("a.csv", b'"id\n', "its first row is no CSV; name the columns there"),
-        (
-            "a.json",
-            b'{\n  "id": 1\n}\n',
-            "a JSON object over several lines; write one in each",
-        ),
+        ("a.json", b'{\n  "id": 1\n}\n', "a JSON object over several lines; write one in each"),
         ("a.parquet", b"PAR1....", "is Parquet; save it as JSON lines or CSV in UTF-8"),
         ("a.xlsx", b"PK\x03\x04..", "is a ZIP archive or an Excel workbook; save it as"),
         ("a.jsonl.zst", b"(\xb5/\xfd..", "is Zstandard; save it as JSON lines or CSV"),

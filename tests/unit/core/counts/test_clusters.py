@@ -72,10 +72,7 @@ def brute(scores: tuple[int, ...], minutes: list[int]) -> int:
 
 @pytest.mark.parametrize(
     ("scores", "minutes"),
-    [
-        ((1, 1, 2, 3, 4, 5), [0, 0, 0, 1, 1, 2]),
-        ((1, 1, 2, 2, 3, 4, 5), [0, 3, 0, 3, 3, 3, 1]),
-    ],
+    [((1, 1, 2, 3, 4, 5), [0, 0, 0, 1, 1, 2]), ((1, 1, 2, 2, 3, 4, 5), [0, 3, 0, 3, 3, 3, 1])],
 )
 def test_chance_is_the_mean_over_all_orders_of_the_scores(
     scores: tuple[int, ...], minutes: list[int]

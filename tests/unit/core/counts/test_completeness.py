@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, by_stratum, completeness, counted, review, slice_counts
 
-from monitor.core.counts.completeness import (
-    mature,
-)
+from monitor.core.counts.completeness import mature
 
 
 def test_the_minimum_counts_and_not_the_pooled_figure() -> None:

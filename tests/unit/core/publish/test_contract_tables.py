@@ -28,14 +28,7 @@ from monitor.core.counts.coding import Attribute
 from monitor.core.metric import USUAL_METRICS, Metric
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import why_and_until
-from monitor.core.publish.snapshot import (
-    ContractTable,
-    Period,
-    SliceRow,
-    Snapshot,
-    decode,
-    encode,
-)
+from monitor.core.publish.snapshot import ContractTable, Period, SliceRow, Snapshot, decode, encode
 from monitor.core.state import State
 from monitor.core.tables.spans import ANCHOR
 from monitor.core.time import HOUR

@@ -15,9 +15,6 @@ def test_with_a_count_that_cannot_be_all_guesses_about_it_are_given_up() -> None
     """
     low, high = np.array([0, 0, 3]), np.array([3, 1, 8])
     guesses = Sums.join(
-        [
-            Sums.from_cells(1, [[2, 0]], doubtful=True),
-            Sums.from_cells(0, [[2]], doubtful=True),
-        ],
+        [Sums.from_cells(1, [[2, 0]], doubtful=True), Sums.from_cells(0, [[2]], doubtful=True)]
     )
     assert [ends.tolist() for ends in narrowed(low, high, guesses)] == [[0, 0, 3], [3, 1, 8]]

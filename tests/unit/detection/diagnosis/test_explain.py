@@ -21,13 +21,7 @@ from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import AtomHarm, Candidates, Fit, Search
-from monitor.detection.diagnosis.explain import (
-    EVERYTHING,
-    BreachCause,
-    Explanation,
-    _Gap,
-    explain,
-)
+from monitor.detection.diagnosis.explain import EVERYTHING, BreachCause, Explanation, _Gap, explain
 from monitor.detection.pages.declared import all_streams
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 

@@ -12,11 +12,7 @@ from stage_counts import ready_counts, stage_counts
 
 from monitor.core.counts.cells import Stratum
 from monitor.core.publish.annotations import Share, Stage
-from monitor.detection.diagnosis.stages import (
-    Divergence,
-    Passage,
-    diverging_stages,
-)
+from monitor.detection.diagnosis.stages import Divergence, Passage, diverging_stages
 
 BANDS = 5
 """The last one is that of decisions without a score."""
@@ -274,8 +270,7 @@ def test_no_decisions_no_difference(other: Passage, turned: bool) -> None:
 
 def test_a_gate_that_stops_everything_is_the_gate() -> None:
     found = diverging_stage(
-        one_slice(np.zeros((2, 3)), [0, 0, 100]),
-        one_slice([[20, 40, 0], [30, 10, 0]], [0, 0, 0]),
+        one_slice(np.zeros((2, 3)), [0, 0, 100]), one_slice([[20, 40, 0], [30, 10, 0]], [0, 0, 0])
     )
     assert found.stage is Stage.EVIDENCE
     assert found.parts == pytest.approx((-0.6, 0, 0, 0))
@@ -284,8 +279,7 @@ def test_a_gate_that_stops_everything_is_the_gate() -> None:
 def test_serving_without_evidence_is_the_threshold() -> None:
     """Whatever chooses the route did not heed the gate."""
     found = diverging_stage(
-        one_slice([[0, 0], [300, 0]], [200, 0, 0]),
-        one_slice([[0, 0], [300, 0]], [0, 0, 200]),
+        one_slice([[0, 0], [300, 0]], [200, 0, 0]), one_slice([[0, 0], [300, 0]], [0, 0, 200])
     )
     assert found.stage is Stage.THRESHOLD
     assert found.parts == pytest.approx((0, 0, 0.4, 0))

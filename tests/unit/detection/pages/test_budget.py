@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT
 from monitor.core.metric import Metric
-from monitor.detection.pages.budget import (
-    Budget,
-    class_share,
-    crossed,
-    evidence,
-    scores,
-)
+from monitor.detection.pages.budget import Budget, class_share, crossed, evidence, scores
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 LN90 = math.log(BUDGET_DAYS)
@@ -41,11 +35,7 @@ def gaps(*numbers: int, metric: Metric = Metric.TPR, depth: int = 1) -> list[Str
 
 
 streams = st.builds(
-    stream,
-    st.integers(0, 30),
-    st.sampled_from(GAPS),
-    st.just(StreamKind.GAP),
-    st.integers(1, 4),
+    stream, st.integers(0, 30), st.sampled_from(GAPS), st.just(StreamKind.GAP), st.integers(1, 4)
 ) | st.builds(stream, st.integers(0, 30), st.sampled_from(LEVELS), st.just(StreamKind.LEVEL))
 
 

@@ -16,18 +16,8 @@ from monitor.core.intervals import Floats
 from monitor.core.metric import Metric
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, comparisons, declared_slices
-from monitor.detection.pages.gap_tests import (
-    ALTERNATIVES,
-    DIRECTIONS,
-    HourlyGaps,
-    add_hour,
-)
-from monitor.detection.pages.projection import (
-    PairCounts,
-    gap_log_e,
-    pair_log_e,
-    ratio_alternatives,
-)
+from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
+from monitor.detection.pages.projection import PairCounts, gap_log_e, pair_log_e, ratio_alternatives
 from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = coding(a="uvw")

@@ -12,10 +12,7 @@ from fleet_catalogue import (
     standing_breaches,
     standing_gaps,
 )
-from fleet_rivals import (
-    PageHinkley,
-    evenly,
-)
+from fleet_rivals import PageHinkley, evenly
 from fleet_worlds import HOURS, Watch, World
 from river import drift
 

@@ -20,10 +20,7 @@ from monitor.core.time import DAY, HOUR, TimeSpan
 from monitor.detection import arrays
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy
-from monitor.store.evaluator.stored_detection import (
-    Crossing,
-    DetectionChange,
-)
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))

@@ -17,10 +17,7 @@ from monitor.core.rates.gaps import references
 from monitor.core.tables.bands import Detail
 from monitor.core.tables.layout import Row
 from monitor.core.tables.reader import Measure
-from monitor.detection.diagnosis.stages import (
-    Passage,
-    diverging_stages,
-)
+from monitor.detection.diagnosis.stages import Passage, diverging_stages
 from monitor.evaluate.publish.calendar_stages import STAGED, with_stages
 
 BANDS = CODING.bands - 1

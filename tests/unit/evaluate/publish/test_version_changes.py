@@ -14,13 +14,7 @@ from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Attribute
 from monitor.core.metric import Metric
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.snapshot import (
-    ComponentChange,
-    GroupTable,
-    Noted,
-    ShownRate,
-    SliceRow,
-)
+from monitor.core.publish.snapshot import ComponentChange, GroupTable, Noted, ShownRate, SliceRow
 from monitor.core.state import State
 from monitor.core.time import DAY, HOUR
 from monitor.evaluate.publish.version_changes import VersionChanges

@@ -25,10 +25,7 @@ def progress(watermark: int, *, lag: int = DAY, first: int = ANCHOR) -> Progress
         labels_to=watermark - lag,
         horizon=HORIZON,
         first=first,
-        kept_from={
-            Grain.HOUR: watermark - HORIZON - 8 * DAY,
-            Grain.DAY: watermark - 395 * DAY,
-        },
+        kept_from={Grain.HOUR: watermark - HORIZON - 8 * DAY, Grain.DAY: watermark - 395 * DAY},
     )
 
 
