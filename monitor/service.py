@@ -19,8 +19,15 @@ from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
 from consumers.receiving import EventReceiver
 from consumers.sources.inbox import Inbox
-from monitor import certificates, composition
+from monitor import certificates
 from monitor.clock import SystemClock
+from monitor.composition.embedded import log_source, open_inbox, open_log
+from monitor.composition.evaluator import build_evaluator, health_policy
+from monitor.composition.ingest import build_ingest
+from monitor.composition.kafka import kafka_source
+from monitor.composition.servers import build_receiver, build_servers, event_judge, producers
+from monitor.composition.site import build_site
+from monitor.composition.store import begin_service, open_store, retention_policy
 from monitor.core.bias_scores import current_scores
 from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
@@ -89,11 +96,11 @@ class Service:
         clock: Clock | None = None,
         pace: float = 1.0,
         in_turns: bool = False,
-        source: Callable[[Settings], RecordSource] = composition.kafka_source,
+        source: Callable[[Settings], RecordSource] = kafka_source,
     ) -> None:
         self.settings = settings
         self._clock = clock or SystemClock()
-        self._health_policy = composition.health_policy(settings, pace)
+        self._health_policy = health_policy(settings, pace)
         self.metrics = ServiceMetrics(
             REASONS,
             k=max(use_case.k or settings.privacy.k for use_case in settings.use_case),
@@ -107,7 +114,7 @@ class Service:
         self._parts = parts
         self._ending = threading.Event()
         self._ingested = threading.Event()
-        self.engine = composition.open_store(settings, self._clock)
+        self.engine = open_store(settings, self._clock)
         self._begin()
         self._records = RecordStore(self.engine)
         self._snapshot: Snapshot | None = None
@@ -123,7 +130,7 @@ class Service:
         self._pending_reported: list[int] = []
         self._evaluating = True
         self._lost = False
-        self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
+        self.evaluator = build_evaluator(settings, self.engine, self._clock)
         self._in_turns = in_turns
         if not in_turns:
             self.evaluator.hurried = self._must_finish_soon
@@ -131,25 +138,21 @@ class Service:
             self.metrics, max_series=MAX_SERIES, clock=self._clock, started=self._started
         )
         embedded = parts.ingest and settings.stream.embedded
-        log_of_events = composition.open_log(settings, self._clock) if embedded else None
+        log_of_events = open_log(settings, self._clock) if embedded else None
         self._inbox: Inbox | None = None
         self._receiver: EventReceiver | None = None
-        if parts.ingest and (log_of_events is not None or composition.producers(settings)):
-            judge = composition.event_judge(settings, self._clock, self._reached)
+        if parts.ingest and (log_of_events is not None or producers(settings)):
+            judge = event_judge(settings, self._clock, self._reached)
             if log_of_events is not None:
-                self._inbox = composition.open_inbox(settings, log_of_events, judge)
-            self._receiver = composition.build_receiver(
-                settings, self.metrics, judge, log_of_events
-            )
-        self.servers = composition.build_servers(
+                self._inbox = open_inbox(settings, log_of_events, judge)
+            self._receiver = build_receiver(settings, self.metrics, judge, log_of_events)
+        self.servers = build_servers(
             settings,
             self.exporter,
             HealthChecks(live=self._live, ready=self.ready, started=self._started),
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
-            site=composition.build_site(
-                settings, self.engine, self._clock, self._blind_texts, self.exporter
-            )
+            site=build_site(settings, self.engine, self._clock, self._blind_texts, self.exporter)
             if parts.serve
             else None,
             receiver=self._receiver,
@@ -160,9 +163,9 @@ class Service:
         # Last, because a failure after it would leave the client open.
         self._source = source(settings) if parts.ingest and not log_of_events else None
         if log_of_events is not None:
-            self._source = composition.log_source(settings, log_of_events)
+            self._source = log_source(settings, log_of_events)
         self.ingest = (
-            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
+            build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
             if self._source is not None
             else None
         )
@@ -278,7 +281,7 @@ class Service:
     def _begin(self) -> None:
         """Prepare the store for this service, and log what changed since the last start."""
         try:
-            changes = composition.begin_service(self.settings, self.engine, self._clock)
+            changes = begin_service(self.settings, self.engine, self._clock)
         except BaseException:
             self.engine.dispose()
             raise
@@ -419,7 +422,7 @@ class Service:
         """Delete rows past their retention; log and export a refusal (a clock may be wrong)."""
         slowest, refused = self._records.slowest_event_time(), None
         try:
-            retention.apply(self.engine, composition.retention_policy(self.settings), slowest, now)
+            retention.apply(self.engine, retention_policy(self.settings), slowest, now)
         except RetentionRefusedError as error:
             refused = str(error)
         if refused is not None and refused != self._refused:

@@ -10,7 +10,7 @@ import logging
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.ingest import Ingest
-from monitor import composition
+from monitor.composition.kafka import ask_ends, check_access
 from monitor.errors import AccessError, SourceError
 from monitor.ports import Clock
 from monitor.records import Shard
@@ -59,7 +59,7 @@ class Watchdog:
     def _access_error(self) -> str | None:
         """Return why the broker refuses us; None if it does not."""
         try:
-            composition.check_access(self._settings)
+            check_access(self._settings)
         except AccessError as error:
             return str(error)
         return None
@@ -72,7 +72,7 @@ class Watchdog:
             return
         ends: dict[Shard, int | None] = dict.fromkeys(shards)
         try:
-            ends |= composition.ask_ends(self._settings, shards)
+            ends |= ask_ends(self._settings, shards)
         except SourceError as error:
             log.warning("nobody says where partitions end: %s", error)
         self._ingest.set_end_offsets(ends)

@@ -74,7 +74,7 @@ def command(
     Example: slicewatch backtest --propose --baseline 2026-W45,2026-W46 > new.toml;
     slicewatch backtest --contract new.toml
     """
-    from monitor.composition import backtest_policy
+    from monitor.composition.evaluator import backtest_policy
     from monitor.evaluate.backtest import backtest
 
     if baseline is not None and not proposes:

@@ -117,13 +117,13 @@ def command(
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
-    from monitor import composition
+    from monitor.composition.ingest import event_mappings
 
     if files:
         _check_events(load_settings(path, with_secrets=False), files)
         return
     settings = load_settings(path)
-    composition.event_mappings(settings, frozenset())  # raises for mappings that cannot work
+    event_mappings(settings, frozenset())  # raises for mappings that cannot work
     _echo([f"warning: {warning}" for warning in warnings(settings)], every=every)
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
@@ -251,9 +251,9 @@ def _certificates(settings: Settings) -> Iterator[str]:
 def _created_topics(settings: Settings) -> Iterator[str]:
     """Create the topics that are missing; yield a line for each."""
     from consumers.sources.kafka_admin import KafkaTopics
-    from monitor import composition
+    from monitor.composition.kafka import kafka_connection
 
-    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
+    with closing(KafkaTopics(kafka_connection(settings))) as topics:
         for topic in settings.stream.topics:
             if topics.create(topic, _PARTITIONS, settings.stream.horizon):
                 yield f"ok: topic {topic} was created"
@@ -261,14 +261,15 @@ def _created_topics(settings: Settings) -> Iterator[str]:
 
 def _topics(settings: Settings) -> Iterator[str]:
     from consumers.sources.kafka_admin import KafkaTopics
-    from monitor import composition
+    from monitor.composition.embedded import event_folder
+    from monitor.composition.kafka import check_access, kafka_connection
 
     stream = settings.stream
     if stream.embedded:
-        yield f"ok: events are kept in {composition.event_folder(settings)}; no Kafka is needed"
+        yield f"ok: events are kept in {event_folder(settings)}; no Kafka is needed"
         return
-    composition.check_access(settings, writes=True)
-    with closing(KafkaTopics(composition.kafka_connection(settings))) as topics:
+    check_access(settings, writes=True)
+    with closing(KafkaTopics(kafka_connection(settings))) as topics:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
         if settings.server.producers:
             yield "ok: both topics may be written, for server.producers; nothing was written"
@@ -286,9 +287,9 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 def _registry_lines(settings: Settings) -> Iterator[str]:
     """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
-    from monitor import composition
+    from monitor.composition.kafka import schema_registry
 
-    registry = composition.schema_registry(settings)
+    registry = schema_registry(settings)
     if registry is None:
         return
     with closing(registry):
@@ -400,20 +401,20 @@ def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     """Yield what a start with these settings would change in this database."""
-    from monitor import composition
+    from monitor.composition.store import configured_topics, contract_records, id_keys, remembered
     from monitor.store.codings import Codings
     from monitor.store.evaluator.records import RecordStore
     from monitor.store.id_keys import IdKeys
     from monitor.store.retired import RetiredTopics
     from monitor.store.upkeep.last_settings import LastSettings
 
-    records, contracts = RecordStore(engine), composition.contract_records(settings)
+    records, contracts = RecordStore(engine), contract_records(settings)
     changes = [
         *records.contract_changes(contracts),
         *Codings(engine).changes(settings.coding),
-        *IdKeys(engine).changes(composition.id_keys(settings), settings.stream.horizon),
-        *RetiredTopics(engine).changes(composition.topics(settings)),
-        *LastSettings(engine).changes(composition.remembered(settings)),
+        *IdKeys(engine).changes(id_keys(settings), settings.stream.horizon),
+        *RetiredTopics(engine).changes(configured_topics(settings)),
+        *LastSettings(engine).changes(remembered(settings)),
     ]
     for line in changes:
         yield f"a start would report: {line}"

@@ -20,8 +20,8 @@ from consumers.shard import Codecs, ShardState
 from consumers.sources.file_source import LineFile, value_of
 from consumers.tolerance import decode_tolerantly
 from consumers.unknown_fields import is_plain
-from monitor import composition
 from monitor.commands.replay import topic_and_path
+from monitor.composition.ingest import as_history, checking_codecs, event_mappings
 from monitor.core.counts.coding import Attribute
 from monitor.core.publish.words import times
 from monitor.flushes import DeadLetter
@@ -65,7 +65,7 @@ class EventCheck:
     def __init__(
         self, settings: Settings, now: int, labelled: frozenset[str] = frozenset()
     ) -> None:
-        self._settings = composition.as_history(settings)
+        self._settings = as_history(settings)
         self._requested = labelled
         self._now = now
         self._decided: set[str] = set()
@@ -105,13 +105,13 @@ class _FileCheck:
         self._kind = "decision" if of_decisions else "label"
         self._of_decisions = of_decisions
         self._now = now
-        self._mapping = composition.event_mappings(settings, labelled)[not of_decisions]
+        self._mapping = event_mappings(settings, labelled)[not of_decisions]
         self._attributes = settings.coding.attributes
         self._findings = _Findings(self._file.name)
         self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
         self._unknown: Counter[str] = Counter()
         self._kept: dict[int, bytes] = {}
-        codecs: Codecs = composition.checking_codecs(settings, labelled)
+        codecs: Codecs = checking_codecs(settings, labelled)
         claim = Claim(Shard(self._kind, 0), 1, 0, 0, None, None, Tallies())
         self._state = ShardState.from_claim(claim, codecs, of_decisions, 0)
         self._unkept, self._complete = 0, True

@@ -190,7 +190,7 @@ def _budget(judge: JudgeSettings) -> RequestBudget:
 
 
 def _stream(settings: Settings) -> KafkaStream:
-    from monitor import composition
+    from monitor.composition.kafka import kafka_connection
     from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
     judge = settings.judge
@@ -201,7 +201,7 @@ def _stream(settings: Settings) -> KafkaStream:
         group=f"{settings.stream.group_id}-judge",
         session_timeout=settings.stream.session_timeout / SECOND,
     )
-    return KafkaStream(composition.kafka_connection(settings), topics)
+    return KafkaStream(kafka_connection(settings), topics)
 
 
 def _await_stop(signals: StopSignal, worker: Worker, check_broker: Callable[[], None]) -> None:

@@ -50,9 +50,9 @@ def labelled_ids(topics_and_paths: Sequence[tuple[str, str]], settings: Settings
 
 def _labels(path: str, settings: Settings) -> Iterator[_Judged]:
     """Yield the labels of a file; those that nobody can read are reported when they are counted."""
-    from monitor import composition
+    from monitor.composition.ingest import event_mappings
 
-    mapping = composition.event_mappings(settings, frozenset())[1]
+    mapping = event_mappings(settings, frozenset())[1]
     with closing(LineFile(path)) as file:
         for line in file:
             with suppress(ValueError, RecursionError):

@@ -75,21 +75,22 @@ def command(
 
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """
-    from monitor import composition
+    from monitor.composition.ingest import as_history, build_ingest
+    from monitor.composition.store import open_store
     from monitor.store.evaluator.records import RecordStore
     from monitor.store.shard_rows import read_statuses
 
     logs.configure("WARNING")
-    settings = composition.as_history(load_settings(path))
+    settings = as_history(load_settings(path))
     clock = SystemClock()
     with working("opening the store"):
-        engine = composition.open_store(settings, clock)
+        engine = open_store(settings, clock)
     notes, interrupt = RunNotes(), Interrupt()
     topics_and_paths = [topic_and_path(name, settings) for name in files]
     source = FileSource(topics_and_paths, by_content=True)
     start = clock.monotonic()
     with ReplayProgress(source) as progress:
-        ingest = composition.build_ingest(
+        ingest = build_ingest(
             *(settings, engine, source, notes, clock),
             progress=progress.update,
             closes=Grain.HOUR if more_to_come else Grain.DAY,
@@ -143,18 +144,19 @@ class Interrupt:
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Run one evaluation cycle and retention; print the reason if either cannot be done."""
-    from monitor import composition
+    from monitor.composition.evaluator import build_evaluator
+    from monitor.composition.store import retention_policy
     from monitor.store.evaluator.records import RecordStore
     from monitor.store.upkeep import retention
 
-    evaluator = composition.build_evaluator(settings, engine, clock)
+    evaluator = build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process is evaluating this store", err=True)
         return
     evaluator.release_lease()
     slowest = RecordStore(engine).slowest_event_time()
     try:
-        retention.apply(engine, composition.retention_policy(settings), slowest, clock.now())
+        retention.apply(engine, retention_policy(settings), slowest, clock.now())
     except RetentionRefusedError as error:
         click.echo(str(error), err=True)
 

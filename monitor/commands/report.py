@@ -125,7 +125,7 @@ def command(
 
     Example: slicewatch report --week 2026-W47 --format html,json --out reports
     """
-    from monitor.composition import report_facts
+    from monitor.composition.site import report_facts
 
     if context.invoked_subcommand is not None:
         return

@@ -75,7 +75,8 @@ def run_until_stopped(
         embedded: True takes events without Kafka, whatever the settings say.
         chosen: fields of :class:`monitor.service.Parts`.
     """
-    from monitor import composition
+    from monitor.composition.embedded import event_folder
+    from monitor.composition.servers import producers
     from monitor.service import Parts, Service
 
     parts = Parts(**chosen)
@@ -89,10 +90,10 @@ def run_until_stopped(
     stop.call(service.ask_to_stop)
     collect_rarely()
     if parts.ingest and service.settings.stream.embedded:
-        way = "by POST /v1/events and" if composition.producers(service.settings) else "only"
+        way = "by POST /v1/events and" if producers(service.settings) else "only"
         log.info(
             "embedded, for one machine: trying out and small sites; events come %s from files in"
             " %s; slicewatch db send-log moves them to Kafka",
-            *(way, composition.event_folder(service.settings) / "inbox"),
+            *(way, event_folder(service.settings) / "inbox"),
         )
     service.run()

@@ -61,7 +61,7 @@ class UseCaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """Facts of the settings for a weekly report; made by ``composition.report_facts``.
+    """Facts of the settings for a weekly report; made by ``composition.site.report_facts``.
 
     Attributes:
         program: name and version of the program that writes the report.

@@ -16,8 +16,10 @@ from disk_traffic import Traffic, traffic
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.file_source import FileSource
-from monitor import composition
 from monitor.clock import SystemClock
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.ingest import build_ingest
+from monitor.composition.store import open_store
 from monitor.store import database as db
 from monitor.store.schema import metadata
 
@@ -65,10 +67,10 @@ def fill(events: Traffic, kind: str, made: Databases, folder: Path) -> sa.Engine
     for name, messages in (("decisions", events.decisions), ("labels", events.labels)):
         (folder / name).write_bytes(b"\n".join(messages) + b"\n")
     settings = settings_at(made.new(kind))
-    engine = composition.open_store(settings, SystemClock())
+    engine = open_store(settings, SystemClock())
     source = FileSource([(name, folder / name) for name in ("decisions", "labels")])
-    composition.build_ingest(settings, engine, source, ServiceMetrics(), SystemClock()).run()
-    evaluator = composition.build_evaluator(settings, engine, SystemClock())
+    build_ingest(settings, engine, source, ServiceMetrics(), SystemClock()).run()
+    evaluator = build_evaluator(settings, engine, SystemClock())
     evaluator.cycle()
     evaluator.release_lease()
     db.compact(engine)

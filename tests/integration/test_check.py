@@ -11,7 +11,7 @@ from migrated import bring_to_head
 
 from monitor.clock import SystemClock
 from monitor.commands.check import command
-from monitor.composition import begin_service, open_store
+from monitor.composition.store import begin_service, open_store
 from monitor.errors import SlicewatchError
 from monitor.settings import load
 

@@ -22,9 +22,9 @@ from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
 from rich.console import Console
 
 from alerts.exposition.renderer import Renderer
-from monitor import composition
 from monitor.cli import cli
 from monitor.commands.summary import summary
+from monitor.composition.ingest import id_hasher
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
@@ -551,7 +551,7 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
         label = [lesson.label(SECRET, NOW, True)]
         consumed = threads.submit(consume, pipeline, labels=label)
         assert flushing.wait(60)
-        (key,) = composition.id_hasher(pipeline.settings, pipeline.engine).under_all(SECRET)
+        (key,) = id_hasher(pipeline.settings, pipeline.engine).under_all(SECRET)
         forgotten = threads.submit(forget, pipeline.engine, key)
         try:
             until_one_waits(pipeline)

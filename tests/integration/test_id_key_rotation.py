@@ -28,7 +28,7 @@ from pipeline import (
 )
 from signed_probes import signed
 
-from monitor import composition
+from monitor.composition.store import open_store, retention_policy
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, StoreError
 from monitor.store.evaluator.records import RecordStore
@@ -75,7 +75,7 @@ class Site(Pipeline):
         for worker in [*self.workers]:
             self.kill(worker)
         self.settings = settings_with(self.folder, text, **self.overrides)
-        composition.open_store(self.settings, self.clock).dispose()
+        open_store(self.settings, self.clock).dispose()
 
     def consume(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
         self.broker.produce(DECISIONS, messages(decisions))
@@ -86,7 +86,7 @@ class Site(Pipeline):
 
     def clean(self) -> None:
         slowest = RecordStore(self.engine).slowest_event_time()
-        policy = composition.retention_policy(self.settings)
+        policy = retention_policy(self.settings)
         retention.apply(self.engine, policy, slowest, self.clock.now(), confirmed=True)
 
     def check(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
@@ -225,12 +225,12 @@ def test_a_worker_with_older_settings_ends(tmp_path: Path, url: str | None) -> N
         site.consume(*first)
         older, old_settings = site.workers[0], site.settings
         site.settings = settings_with(site.folder, BOTH, **site.overrides)
-        composition.open_store(site.settings, site.clock).dispose()
+        open_store(site.settings, site.clock).dispose()
         site.broker.produce(DECISIONS, messages(tick(MIDNIGHT)[0]))
         with pytest.raises(OutdatedError, match="settings are older than the store's"):
             site.drain()
         with pytest.raises(OutdatedError, match='lacks the key "june"'):
-            composition.open_store(old_settings, site.clock)
+            open_store(old_settings, site.clock)
         site.kill(older)
         site.consume([], tick(MIDNIGHT)[1])
         both = [[*a, *b] for a, b in zip(first, tick(MIDNIGHT), strict=True)]

@@ -17,7 +17,7 @@ from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 from postgres import PostgresServer
 from signed_probes import DIGEST, SET, signed
 
-from monitor import composition
+from monitor.composition.evaluator import declared_sets
 from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
@@ -302,7 +302,7 @@ def test_another_content_under_the_same_name_begins_anew(
         pipeline.worker()
         alone(pipeline)
         (declared,) = pipeline.settings.probes.sets
-        other = composition.declared_sets(pipeline.settings.probes)[0]
+        other = declared_sets(pipeline.settings.probes)[0]
         other = replace(other, digest="0" * 64)
         evaluator = declaring(pipeline, other)
         caplog.clear()

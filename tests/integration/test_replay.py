@@ -592,7 +592,7 @@ def test_a_store_that_fails_once_changes_nothing(
     """In any flush, the very last ones included: the run goes on until everything is counted."""
     caplog.set_level("CRITICAL", "slicewatch")
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 2_500)
-    monkeypatch.setattr("monitor.composition.FLUSH_EVENTS", 10)
+    monkeypatch.setattr("monitor.composition.ingest.FLUSH_EVENTS", 10)
     seen, number = [], 0
     while True:
         desk: Desk = desks()

@@ -19,8 +19,8 @@ from memory_source import MemoryBroker, MemorySource
 from pipeline import ManualClock, settings_with
 from running import Running
 
-from monitor import composition
 from monitor.clock import SystemClock
+from monitor.composition.store import open_store
 from monitor.service import Parts, Service
 from monitor.settings import load
 from monitor.store import database
@@ -50,7 +50,7 @@ def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
     environment = {"SLICEWATCH__STORE__URL": postgres_url}
     engine = database.create_engine(postgres_url)
     database.migrate(engine)
-    composition.open_store(load(SETTINGS, environment), SystemClock()).dispose()
+    open_store(load(SETTINGS, environment), SystemClock()).dispose()
     with database.writing(engine) as connection:
         connection.execute(sa.insert(lease).values(role="evaluator", epoch=0, until=0))
     engine.dispose()

@@ -36,9 +36,9 @@ from pipeline import (
 from signed_probes import changed
 
 from consumers.ingest import Ingest
-from monitor import composition
 from monitor.cli import cli
 from monitor.commands import check
+from monitor.composition.store import open_store
 from monitor.core.counts.cells import parse_atom
 from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, Snapshot, WindowTable, decode
@@ -98,7 +98,7 @@ class Site(Pipeline):
     def change(self, text: str) -> None:
         """Start with other settings from now on."""
         self.settings = settings_with(self.folder, text, **self.overrides)
-        composition.open_store(self.settings, self.clock).dispose()
+        open_store(self.settings, self.clock).dispose()
 
     def produce(self, decisions: Sequence[Event], labels: Sequence[Event] = ()) -> None:
         self.broker.produce(DECISIONS, messages(decisions))
@@ -259,7 +259,7 @@ def test_workers_started_at_once_make_one_era(tmp_path: Path, url: str) -> None:
         def start() -> None:
             together.wait()
             try:
-                composition.open_store(settings, site.clock).dispose()
+                open_store(settings, site.clock).dispose()
             except SlicewatchError as error:
                 failures.append(error)
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser
 from served_site import ServedSite, served_site
 from set_clock import SetClock
 
-from monitor import composition
+from monitor.composition.site import _site_facts
 from monitor.core.contract import Verdict
 from monitor.core.metric import Metric
 from monitor.core.publish.snapshot import GroupTable, Period, SliceRow, WindowTable, decode
@@ -155,7 +155,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         with pipeline.engine.connect() as connection:
             crossed = [row[0] for row in connection.exec_driver_sql("SELECT stream FROM crossing")]
         clock = SetClock(snapshot.watermark or 0)
-        facts = composition._site_facts(pipeline.settings)
+        facts = _site_facts(pipeline.settings)
         with served_site(pipeline.engine, clock, facts) as site:
             yield Played(sent, window, crossed, site)
 

@@ -12,7 +12,7 @@ from adversary.worlds import DAY, HOUR, MINUTE, START
 from guarded import slices_world
 from releasing import Releasing
 
-from monitor import composition
+from monitor.composition.site import report_facts
 from monitor.core.metric import Metric
 from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport
@@ -37,7 +37,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Releasing]:
 def report(made: Releasing) -> WeeklyReport | None:
     with made.engine.connect() as connection:
         stored = stored_report(connection, IsoWeek.named("2026-W23", ZONE))
-    facts = composition.report_facts(made.settings)
+    facts = report_facts(made.settings)
     return None if stored is None else WeeklyReport.from_stored(stored, facts)
 
 

@@ -45,7 +45,8 @@ from postgres import PostgresServer
 from signed_probes import signed
 from stored import sum_counts
 
-from monitor import composition
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.store import owner_name
 from monitor.core.counts.cells import COUNTERS, Counts
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.snapshot import decode
@@ -200,7 +201,7 @@ def _check_disorder(seed: int, size: int, **where: str) -> None:
     window, minutes = pick.choice(((HOUR, 59), (90 * SECOND, 1), (DAY, 23 * 60)))
     flush = pick.choice((1, 5, 1000))
     options: dict[str, Any] = {
-        "constants": flushed_by(flush) | {"monitor.composition.DEDUPE_WINDOW": window},
+        "constants": flushed_by(flush) | {"monitor.composition.store.DEDUPE_WINDOW": window},
         **where,
     }
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:
@@ -417,7 +418,7 @@ def _fresh_bytes(pipeline: Pipeline, path: Path) -> bytes | None:
         to.commit()
     engine = create_engine(f"sqlite:///{copy}")
     try:
-        assert composition.build_evaluator(pipeline.settings, engine, pipeline.clock).cycle()
+        assert build_evaluator(pipeline.settings, engine, pipeline.clock).cycle()
         newest = RecordStore(engine).newest_snapshot(0)
     finally:
         engine.dispose()
@@ -568,4 +569,4 @@ def test_a_second_reading_gives_the_same_verdicts() -> None:
 
 
 def test_workers_do_not_share_a_name() -> None:
-    assert composition.owner_name() != composition.owner_name()
+    assert owner_name() != owner_name()

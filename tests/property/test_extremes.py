@@ -50,7 +50,8 @@ STAMPS = (-1, 0, 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63))
 OPTIONS: dict[str, Any] = {
     "stream__horizon": "2d", "retention__aggregates": "40d",
     "constants": {
-        "consumers.ingest.DEAD_LETTER_STOP_SHARE": 1, "monitor.composition.MAX_VERSIONS": 1000
+        "consumers.ingest.DEAD_LETTER_STOP_SHARE": 1,
+        "monitor.composition.ingest.MAX_VERSIONS": 1000,
     },
 }  # fmt: skip
 

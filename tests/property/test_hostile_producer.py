@@ -31,7 +31,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Counted, Pipeline, messages, only_kept
 
-from monitor import composition
+from monitor.composition.store import retention_policy
 from monitor.core.counts.cells import OTHER
 from monitor.core.time import HOUR, MINUTE
 from monitor.records import Shard
@@ -218,7 +218,7 @@ OPTIONS: dict[str, Any] = {
     "stream__horizon": "2d",
     "constants": {
         "consumers.ingest.DEAD_LETTER_STOP_SHARE": 1,
-        "monitor.composition.MAX_VERSIONS": 500,
+        "monitor.composition.ingest.MAX_VERSIONS": 500,
     },
 }
 
@@ -285,7 +285,7 @@ def _outcome(pipeline: Pipeline, hostile: Shard, prune_at: int | None) -> Outcom
     watermark = EvaluatorStore(engine, DECISIONS).deltas.watermark()
     slowest = RecordStore(engine).slowest_event_time()
     statuses = {s.shard: s for s in pipeline.statuses() if s.shard != hostile}
-    policy = composition.retention_policy(pipeline.settings)
+    policy = retention_policy(pipeline.settings)
     retention.apply(engine, policy, prune_at or slowest, wall, confirmed=True)
     return Outcome(counts, statuses, watermark, slowest, wall, _kept(engine))
 

@@ -62,13 +62,13 @@ def status(path: Path, as_json: bool) -> None:
 
 
 def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
-    from monitor import composition
+    from monitor.composition.evaluator import health_policy
     from monitor.store import database
     from monitor.store.upkeep.service_health import read_blindness
 
     if database.schema_revision(engine) != database.head_revision():
         return []
-    policy = composition.health_policy(settings)
+    policy = health_policy(settings)
     return [problem.text for problem in read_blindness(engine, policy, SystemClock().now())]
 
 

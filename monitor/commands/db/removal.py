@@ -151,13 +151,13 @@ def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
 
     Example: slicewatch db forget --stdin < ids.txt
     """
-    from monitor import composition
+    from monitor.composition.ingest import id_hasher
     from monitor.store.erasure import forget as forget_key
 
     ids = _ids(decision_ids, stdin)
     removed: Counter[str] = Counter()
     with opened(path) as (settings, engine):
-        hasher = composition.id_hasher(settings, engine)
+        hasher = id_hasher(settings, engine)
         for key in (key for decision_id in ids for key in hasher.under_all(decision_id)):
             removed.update(forget_key(engine, key))
     click.echo(_sentence(removed, len(ids)))

@@ -42,14 +42,15 @@ def send_log(path: Path) -> None:
 
     Example: slicewatch db send-log --settings slicewatch.toml
     """
-    from monitor import composition
+    from monitor.composition.embedded import event_folder, open_log
+    from monitor.composition.kafka import kafka_writer
 
     settings = load_settings(path)
-    file = composition.event_folder(settings) / "log.db"
+    file = event_folder(settings) / "log.db"
     if not file.exists():
         raise SlicewatchError(f"no event log {file}; name the embedded run's database")
-    log = composition.open_log(settings, SystemClock())
-    writer = composition.kafka_writer(settings)
+    log = open_log(settings, SystemClock())
+    writer = kafka_writer(settings)
     try:
         writer.connect()
         for topic in settings.stream.topics:

@@ -40,7 +40,7 @@ def migrate(path: Path, drop_attributes: bool) -> None:
 
     Example: slicewatch db migrate --settings slicewatch.toml
     """
-    from monitor.composition import contract_records
+    from monitor.composition.store import contract_records
     from monitor.store import database
     from monitor.store.evaluator.records import RecordStore
     from monitor.store.upkeep.recode import drop_unlisted
@@ -92,14 +92,14 @@ def prune(path: Path, *, confirm: bool) -> None:
 
     Example: slicewatch db prune
     """
-    from monitor import composition
+    from monitor.composition.store import retention_policy
     from monitor.store.evaluator.records import RecordStore
     from monitor.store.upkeep import retention
     from monitor.store.upkeep.retention_guard import portions
 
     now = SystemClock().now()
     with opened(path) as (settings, engine):
-        policy = composition.retention_policy(settings)
+        policy = retention_policy(settings)
         slowest = RecordStore(engine).slowest_event_time()
         for portion in portions(engine, policy, slowest, now):
             click.echo(f"{portion}{' (the service refuses it)' if portion.refused else ''}")

@@ -52,7 +52,7 @@ def status(path: Path, *, as_json: bool) -> None:
 
 
 def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
-    from monitor.composition import declared_sets
+    from monitor.composition.evaluator import declared_sets
 
     if not probes.sets:
         raise SlicewatchError(

@@ -279,16 +279,14 @@ def _plan_text(
 
 @contextmanager
 def _publishing(settings: Settings, content: str, plan: SendPlan) -> Iterator[Publish]:
-    from monitor import composition
+    from monitor.composition.kafka import kafka_connection
     from monitor.probing.probe_events import KafkaPublisher, ProbeEvents
 
     if not plan.publish:
         yield lambda pair, answered: None
         return
     events = ProbeEvents(content, probe_key(settings))
-    publisher = KafkaPublisher(
-        composition.kafka_connection(settings), settings.stream.decisions_topic
-    )
+    publisher = KafkaPublisher(kafka_connection(settings), settings.stream.decisions_topic)
     try:
         yield lambda pair, answered: publisher.publish(
             pair, [events.event(probe.item, probe.answer, probe.at) for probe in answered]

@@ -17,7 +17,8 @@ from migrated import migrated_file
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
-from monitor import composition
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.store import open_store
 from monitor.core.counts.cells import (
     COUNTERS,
     DELAY_EDGES_HOURS,
@@ -206,10 +207,8 @@ class Service:
         shutil.copy(migrated_file(), folder / "store.db")
         url = f"sqlite:///{folder}/store.db"
         self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
-        self.engine = composition.open_store(self.settings, StillClock())
-        self.evaluator: Evaluator = composition.build_evaluator(
-            self.settings, self.engine, StillClock()
-        )
+        self.engine = open_store(self.settings, StillClock())
+        self.evaluator: Evaluator = build_evaluator(self.settings, self.engine, StillClock())
         self.feed = Feed(world, self.engine)
         self._exporter = Exporter(ServiceMetrics(), max_series=10**6, clock=StillClock())
         health = HealthChecks(lambda: True, lambda: (True, ""), lambda: True)

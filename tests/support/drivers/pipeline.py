@@ -28,7 +28,9 @@ from stored import check_tables
 
 from consumers.collaborators import Store
 from consumers.ingest import Ingest
-from monitor import composition
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.ingest import build_ingest
+from monitor.composition.store import open_store
 from monitor.evaluate.evaluator import Evaluator
 from monitor.records import Shard
 from monitor.settings import Settings, load
@@ -172,7 +174,7 @@ def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Se
 
 def flushed_by(events: int) -> dict[str, object]:
     """Constants by which workers flush after so many events."""
-    return {"monitor.composition.FLUSH_EVENTS": events}
+    return {"monitor.composition.ingest.FLUSH_EVENTS": events}
 
 
 class Pipeline:
@@ -197,7 +199,7 @@ class Pipeline:
         else:
             bring_to_head(self.settings.store.url)
         self.clock = ManualClock()
-        self.engine = composition.open_store(self.settings, self.clock)
+        self.engine = open_store(self.settings, self.clock)
         self.broker = MemoryBroker({DECISIONS: partitions[0], LABELS: partitions[1]})
         self.seen = Seen()
         self._max_records = max_records
@@ -215,7 +217,7 @@ class Pipeline:
         with ExitStack() as patched:
             for name, value in self._constants.items():
                 patched.enter_context(mock.patch(name, value))
-            ingest = composition.build_ingest(
+            ingest = build_ingest(
                 self.settings, self.engine, source, self.seen, self.clock, store=store
             )
         ingest.register()
@@ -228,7 +230,7 @@ class Pipeline:
         return IngestStore(self.engine, DECISIONS, self.clock)
 
     def evaluator(self) -> Evaluator:
-        return composition.build_evaluator(self.settings, self.engine, self.clock)
+        return build_evaluator(self.settings, self.engine, self.clock)
 
     def kill(self, worker: Ingest) -> None:
         """A crash: nothing is flushed, and the group notices."""

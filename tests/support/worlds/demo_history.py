@@ -11,7 +11,7 @@ from cubes import window_table
 from released_rows import WEEK, report_of
 from slice_tables import by_stratum
 
-from monitor.composition import report_facts
+from monitor.composition.site import report_facts
 from monitor.core.counts.cells import (
     COUNTERS,
     Counter,

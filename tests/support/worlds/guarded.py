@@ -16,7 +16,8 @@ from adversary.service import Feed, StillClock
 from adversary.worlds import AUTO, BLOCKED, OTHER, REVIEW, START, Ints, Shape, World
 from migrated import bring_to_head
 
-from monitor import composition
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.store import open_store
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, SECOND
 from monitor.demo.world import AUDIT_RATE
@@ -75,12 +76,12 @@ class Guarded:
     """A store, and the evaluator that releases what is counted in it."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        self.engine = composition.open_store(settings, StillClock())
+        self.engine = open_store(settings, StillClock())
         self._world = world
         self._feed = Feed(world, self.engine)
         self._seen = 0
         self._newest: Snapshot | None = None
-        self.evaluator = composition.build_evaluator(settings, self.engine, StillClock())
+        self.evaluator = build_evaluator(settings, self.engine, StillClock())
 
     def feed(self, now: int) -> None:
         """Count all that is read by the time at which the watermark is ``now``."""

@@ -12,7 +12,8 @@ from adversary.service import Feed, StillClock, settings_text
 from adversary.worlds import DAY, MINUTE, SECOND, World
 from migrated import migrated_file
 
-from monitor import composition
+from monitor.composition.evaluator import build_evaluator
+from monitor.composition.store import open_store, retention_policy
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Clock
 from monitor.settings import Settings, load
@@ -77,7 +78,7 @@ class Releasing:
         self._tested = tested
         shutil.copy(migrated_file(), folder / "store.db")
         self.change(text or settings_text(world, exact=False))
-        self.engine = composition.open_store(self.settings, StillClock())
+        self.engine = open_store(self.settings, StillClock())
         self.feed = Feed(world, self.engine)
         self.evaluator = self.fresh()
 
@@ -93,10 +94,10 @@ class Releasing:
         path.write_text(text)
         url = f"sqlite:///{self.folder}/store.db"
         self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
-        composition.open_store(self.settings, StillClock()).dispose()
+        open_store(self.settings, StillClock()).dispose()
 
     def fresh(self) -> Evaluator:
-        made = composition.build_evaluator(self.settings, self.engine, StillClock())
+        made = build_evaluator(self.settings, self.engine, StillClock())
         return made if self._tested else untested(made, StillClock())
 
     def restart(self) -> None:
@@ -111,7 +112,7 @@ class Releasing:
 
     def clean(self, now: int) -> None:
         """Retention, as the service calls it."""
-        policy = composition.retention_policy(self.settings)
+        policy = retention_policy(self.settings)
         retention.apply(self.engine, policy, now - MARGIN, now)
 
     def snapshots(self) -> list[bytes]:

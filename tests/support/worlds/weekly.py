@@ -11,7 +11,8 @@ from adversary.service import StillClock, settings_text
 from adversary.worlds import DAY, START, Shape, World, make_world
 from releasing import Releasing
 
-from monitor import composition
+from monitor.composition.site import report_facts
+from monitor.composition.store import open_store
 from monitor.core.publish.release import Revision
 from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport
@@ -41,7 +42,7 @@ class WeeklyStore:
         made = Releasing(self.world, folder, self.text)
         made.engine.dispose()
         (folder / "store.db").write_bytes((self.folder / "store.db").read_bytes())
-        made.engine = composition.open_store(made.settings, StillClock())
+        made.engine = open_store(made.settings, StillClock())
         made.evaluator = made.fresh()
         return made
 
@@ -82,6 +83,4 @@ def report_of(made: Releasing, number: int | None = None) -> WeeklyReport:
         made.folder / "settings.toml",
         {"SLICEWATCH__STORE__URL": f"sqlite:///{made.folder}/store.db"},
     )
-    return WeeklyReport.from_stored(
-        replace(stored, before=None), composition.report_facts(settings)
-    )
+    return WeeklyReport.from_stored(replace(stored, before=None), report_facts(settings))

@@ -21,7 +21,7 @@ def test_a_flush_waits_for_the_interval_or_for_enough_events(
 ) -> None:
     with Pipeline(
         tmp_path,
-        constants=flushed_by(3) | {"monitor.composition.FLUSH_SECONDS": 30.0},
+        constants=flushed_by(3) | {"monitor.composition.ingest.FLUSH_SECONDS": 30.0},
         evaluate__cycle="150s",
         stream__clock="live",
     ) as pipeline:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.events import Decision, Label
 from consumers.mapping import EventMapping, mapping_of
-from monitor import composition
 from monitor.cli import cli
+from monitor.composition.ingest import checking_codecs
 from monitor.errors import SettingsError
 from monitor.records import RecordBatch, Shard
 from monitor.settings import load
@@ -221,7 +221,7 @@ def read(value: bytes | None, *, unmapped: bool) -> tuple[int, list[tuple[str, s
     settings = (
         msgspec.structs.replace(SETTINGS, mapping=MappingSettings()) if unmapped else SETTINGS
     )
-    codecs = composition.checking_codecs(settings)
+    codecs = checking_codecs(settings)
     batch = RecordBatch(Shard("d", 0), [0], [value], [-1])
     letters = DeadLetterBuffer(batch, codecs.hasher)
     decoded = codecs.decisions.read(batch, letters)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import monitor
-from monitor.composition import DEAD_LETTERS_KEPT
+from monitor.composition.store import DEAD_LETTERS_KEPT
 from monitor.core.tables.bands import Coarseness, Detail, edges, row_rule
 from monitor.core.time import DAY
 from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.composition import report_facts
+from monitor.composition.site import report_facts
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, content_id, parse_atom
 from monitor.core.counts.coding import Attribute, Coding, range_names
 from monitor.errors import SettingsError

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from pipeline import SETTINGS, Pipeline
 from signed_probes import DIGEST, SET, SET_TABLE
 
-from monitor import composition
 from monitor.commands.probe import command as probe
 from monitor.commands.probe.probe_status import MOST_LINES
+from monitor.composition.evaluator import declared_sets
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 from monitor.core.probes.probe_decisions import ProbeDecision
@@ -60,7 +60,7 @@ def failed(result: Result) -> str:
 
 
 def declared(pipeline: Pipeline) -> DeclaredSet:
-    return composition.declared_sets(pipeline.settings.probes)[0]
+    return declared_sets(pipeline.settings.probes)[0]
 
 
 def rounds(flips: Sequence[Collection[int]]) -> Iterator[ProbeDecision]:

@@ -28,7 +28,8 @@ from consumers.producing import AuditSampler, Producer, http
 from consumers.receiving import PATH, EventJudge, EventReceiver
 from consumers.receiving.batches import MAX_EVENT
 from consumers.sources.event_log import EventLog
-from monitor import composition
+from monitor.composition.ingest import checking_codecs
+from monitor.composition.servers import build_receiver
 from monitor.core.time import to_micros
 from monitor.errors import SourceError
 from monitor.records import Record, RecordBatch, Shard
@@ -108,7 +109,7 @@ class Site:
 
 def receiver(topic: Topic | EventLog, count: Any) -> EventReceiver:
     judge = EventJudge(
-        composition.checking_codecs(SETTINGS),
+        checking_codecs(SETTINGS),
         lambda: to_micros(NOW),
         lambda are_labels: to_micros(NOW - LABELS_BEHIND * are_labels),
     )
@@ -227,7 +228,7 @@ def test_times_that_the_service_would_not_believe_are_refused(site: Site) -> Non
 def test_a_bias_result_of_a_declared_dimension_goes_to_the_labels() -> None:
     dimension = BiasDimensionSettings(name="dialect")
     settings = msgspec.structs.replace(SETTINGS, bias_dimension=(dimension,))
-    judge = EventJudge(composition.checking_codecs(settings), lambda: to_micros(NOW), lambda _: 0)
+    judge = EventJudge(checking_codecs(settings), lambda: to_micros(NOW), lambda _: 0)
     result = {"type": "bias_result", "dimension": "dialect", "measured": "2026-06-01",
               "score": 0.1, "items": 300, "probe_set": "s", "probe_version": "1",
               "model": "m"}  # fmt: skip
@@ -295,7 +296,7 @@ def test_on_this_machine_s_own_address_anybody_may_send_if_the_settings_say_so(s
 
 
 def test_without_producers_there_is_no_such_path() -> None:
-    assert composition.build_receiver(SETTINGS, Mock(), Mock()) is None
+    assert build_receiver(SETTINGS, Mock(), Mock()) is None
     servers = Servers(HttpConfig(port=0), None, small_exporter(), Switches().health(), StillClock())
     servers.start()
     try:
@@ -357,7 +358,7 @@ def test_batches_wait_in_a_bounded_number_and_keep_no_scrape_waiting(
 @given(events("decisions") | events("labels"))
 def test_what_is_refused_is_what_the_codec_refuses(event: bytes) -> None:
     """Whatever a producer makes: written only if the worker reads it, refused for its reason."""
-    codecs = composition.checking_codecs(SETTINGS)
+    codecs = checking_codecs(SETTINGS)
     value = event.replace(b"\n", b" ")
     far = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
     good, refused = EventJudge(codecs, lambda: far, lambda _: 0).judge([(1, value)])
