@@ -396,7 +396,7 @@ def lost_windows(pipeline: Pipeline) -> set[str]:
     lost = {window.window for window in table.windows if window.data_lost}
     console = Console(file=io.StringIO(), record=True, width=200)
     console.print(*map(on_terminal, summary(snapshot)))
-    assert ("Data were lost: " in console.export_text()) == (table.window in lost)
+    assert ("Events of this window were lost" in console.export_text()) == (table.window in lost)
     page = Renderer(100_000).render(snapshot).plain.decode()
     for window in table.windows:
         labels = f'{{contract="synthetic",window="{window.window}"}}'
