@@ -21,7 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.time import MINUTE
+from monitor.core.time import HOUR, MINUTE
+
+WINDOW = HOUR
+"""Event time for which a copy in the same partition is recognised: producers retry for minutes, and
+each decision takes ten bytes of a worker's memory."""
 
 _Halves = npt.NDArray[np.uint64]
 _Offsets = npt.NDArray[np.unsignedinteger]

@@ -21,10 +21,10 @@ from consumers.receiving import EventReceiver
 from consumers.sources.inbox import Inbox
 from monitor import certificates
 from monitor.clock import SystemClock
+from monitor.composition.brokers import kafka_source
 from monitor.composition.embedded import log_source, open_inbox, open_log
 from monitor.composition.evaluator import build_evaluator, health_policy
 from monitor.composition.ingest import build_ingest
-from monitor.composition.kafka import kafka_source
 from monitor.composition.servers import build_receiver, build_servers, event_judge, producers
 from monitor.composition.site import build_site
 from monitor.composition.store import begin_service, open_store, retention_policy

@@ -10,7 +10,7 @@ import logging
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.ingest import Ingest
-from monitor.composition.kafka import ask_ends, check_access
+from monitor.composition.brokers import ask_ends, check_access
 from monitor.errors import AccessError, SourceError
 from monitor.ports import Clock
 from monitor.records import Shard

@@ -251,7 +251,7 @@ def _certificates(settings: Settings) -> Iterator[str]:
 def _created_topics(settings: Settings) -> Iterator[str]:
     """Create the topics that are missing; yield a line for each."""
     from consumers.sources.kafka_admin import KafkaTopics
-    from monitor.composition.kafka import kafka_connection
+    from monitor.composition.brokers import kafka_connection
 
     with closing(KafkaTopics(kafka_connection(settings))) as topics:
         for topic in settings.stream.topics:
@@ -261,8 +261,8 @@ def _created_topics(settings: Settings) -> Iterator[str]:
 
 def _topics(settings: Settings) -> Iterator[str]:
     from consumers.sources.kafka_admin import KafkaTopics
+    from monitor.composition.brokers import check_access, kafka_connection
     from monitor.composition.embedded import event_folder
-    from monitor.composition.kafka import check_access, kafka_connection
 
     stream = settings.stream
     if stream.embedded:
@@ -287,7 +287,7 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 def _registry_lines(settings: Settings) -> Iterator[str]:
     """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
-    from monitor.composition.kafka import schema_registry
+    from monitor.composition.brokers import schema_registry
 
     registry = schema_registry(settings)
     if registry is None:

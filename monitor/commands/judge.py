@@ -190,7 +190,7 @@ def _budget(judge: JudgeSettings) -> RequestBudget:
 
 
 def _stream(settings: Settings) -> KafkaStream:
-    from monitor.composition.kafka import kafka_connection
+    from monitor.composition.brokers import kafka_connection
     from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
     judge = settings.judge

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlalchemy as sa
 
+from consumers import dedupe
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_VERSIONS, Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
@@ -20,8 +21,8 @@ from consumers.ingest import FLUSH_EVENTS, Ingest
 from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
 from consumers.shard import Codecs
-from monitor.composition.kafka import schema_registry
-from monitor.composition.store import DEDUPE_WINDOW, id_keys, owner_name
+from monitor.composition.brokers import schema_registry
+from monitor.composition.store import id_keys, owner_name
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.time import SECOND, Grain
 from monitor.id_key import IdKey
@@ -143,7 +144,7 @@ def _codecs(
         hasher=hasher,
         clock=ClockPolicy(stream.clock == "live", stream.horizon),
         lateness=stream.lateness,
-        dedupe_window=DEDUPE_WINDOW,
+        dedupe_window=dedupe.WINDOW,
     )
 
 

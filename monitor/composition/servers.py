@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from alerts.exposition.exporter import Exporter
 from consumers.collaborators import Observer
+from monitor.composition.brokers import kafka_writer
 from monitor.composition.ingest import checking_codecs
-from monitor.composition.kafka import kafka_writer
 from monitor.ports import Clock
 from monitor.settings import Settings
 from monitor.settings.checks import is_loopback

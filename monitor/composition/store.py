@@ -9,7 +9,8 @@ from datetime import UTC, date, datetime, time
 
 import sqlalchemy as sa
 
-from monitor.core.time import DAY, HOUR, to_micros
+from consumers import dedupe
+from monitor.core.time import DAY, to_micros
 from monitor.id_key import BEGINNING, IdKey
 from monitor.ports import Clock
 from monitor.settings import Settings, contract_numbers, contract_record, duration_text
@@ -22,9 +23,6 @@ from monitor.store.retired import ConfiguredTopics, RetiredTopics
 from monitor.store.upkeep.last_settings import LastSettings
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 
-DEDUPE_WINDOW = HOUR
-"""Event time for which a copy in the same partition is recognised: producers retry for minutes, and
-each decision takes ten bytes of a worker's memory."""
 DEAD_LETTERS_KEPT = 7 * DAY
 """Time for which the places and reasons of unreadable events are kept, to repair a producer."""
 
@@ -127,5 +125,5 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         aggregates=settings.retention.aggregates,
         dead_letters=DEAD_LETTERS_KEPT,
         snapshots=settings.retention.aggregates,
-        dedupe_window=DEDUPE_WINDOW,
+        dedupe_window=dedupe.WINDOW,
     )

@@ -26,7 +26,7 @@ from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.librdkafka_client import security_settings
 from consumers.sources.librdkafka_source import RdkafkaSource
-from monitor.composition.kafka import kafka_source
+from monitor.composition.brokers import kafka_source
 from monitor.errors import DataLossError, SettingsError, SourceError
 from monitor.ports import RecordSource
 from monitor.records import Polled, RecordBatch, Shard, Start

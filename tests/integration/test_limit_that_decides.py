@@ -306,7 +306,7 @@ def test_an_incident_names_the_limit_that_it_broke() -> None:
     (row,) = csv.DictReader(io.StringIO(csv_files.incidents_text([of_it])))
     assert (row["limit"], row["limit_value"]) == ("min_ratio", "0.8")
     withheld = replace(shown, group_by="", slice=WITHHELD, behind=None)
-    assert "limit" not in incident_sentence(metric, WITHHELD, None, withheld.limit)
+    assert listed not in incident_sentence(metric, WITHHELD, None, withheld.limit)
 
 
 def with_rows(table: ContractTable, group: GroupTable, rows: tuple[object, ...]) -> ContractTable:

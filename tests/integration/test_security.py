@@ -26,7 +26,7 @@ from secured_kafka import CLIENT, SecuredKafka
 from signed_probes import WITH_KEY
 
 from monitor.commands.check import command as check
-from monitor.composition.kafka import ACCESS_TIMEOUT, kafka_source
+from monitor.composition.brokers import ACCESS_TIMEOUT, kafka_source
 from monitor.service import WATCH_SECONDS
 from monitor.settings import load
 from monitor.watchdog import ACCESS_SECONDS

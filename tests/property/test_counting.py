@@ -201,7 +201,7 @@ def _check_disorder(seed: int, size: int, **where: str) -> None:
     window, minutes = pick.choice(((HOUR, 59), (90 * SECOND, 1), (DAY, 23 * 60)))
     flush = pick.choice((1, 5, 1000))
     options: dict[str, Any] = {
-        "constants": flushed_by(flush) | {"monitor.composition.store.DEDUPE_WINDOW": window},
+        "constants": flushed_by(flush) | {"consumers.dedupe.WINDOW": window},
         **where,
     }
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:

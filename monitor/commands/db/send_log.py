@@ -42,8 +42,8 @@ def send_log(path: Path) -> None:
 
     Example: slicewatch db send-log --settings slicewatch.toml
     """
+    from monitor.composition.brokers import kafka_writer
     from monitor.composition.embedded import event_folder, open_log
-    from monitor.composition.kafka import kafka_writer
 
     settings = load_settings(path)
     file = event_folder(settings) / "log.db"

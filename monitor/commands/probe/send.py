@@ -279,7 +279,7 @@ def _plan_text(
 
 @contextmanager
 def _publishing(settings: Settings, content: str, plan: SendPlan) -> Iterator[Publish]:
-    from monitor.composition.kafka import kafka_connection
+    from monitor.composition.brokers import kafka_connection
     from monitor.probing.probe_events import KafkaPublisher, ProbeEvents
 
     if not plan.publish:

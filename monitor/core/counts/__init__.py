@@ -1,5 +1,5 @@
 """Integer counts by cell: cells, the coding of decisions into cells, and sums of cells."""
 
 __all__ = [
-    "audit_grid", "cells", "clusters", "coding", "completeness", "labels", "rollup", "strata",
+    "cells", "clusters", "coding", "completeness", "labels", "rollup", "strata",
 ]  # fmt: skip
