@@ -5,6 +5,6 @@ model, and no reliable probability, since the judge's confidence is not calibrat
 """
 
 __all__ = [
-    "categories", "judge_metrics", "judge_protocol", "judgements", "kafka_stream", "openai_judge",
+    "categories", "judge_metrics", "judge_protocol", "kafka_stream", "openai_judge",
     "output_events", "printed_outputs", "prompt", "request_budget", "worker",
 ]  # fmt: skip
