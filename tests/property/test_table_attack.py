@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 from adversary.table_attack import NOTHING, Attack, narrowest
-from adversary.table_cases import BUILT, COUNTEREXAMPLES
-from adversary.table_climb import SLOPES, climb
+from adversary.table_campaign import SAMPLED_TRAFFIC
+from adversary.table_cases import BUILT, COUNTEREXAMPLES, FOUND_AT_RANDOM
+from adversary.table_climb import SAMPLED_SLOPES, SLOPES, climb
 from adversary.table_rolling import pinned_by_windows, rolling_world
 from adversary.table_worlds import TableWorld, Traffic, published, random_world
 
@@ -28,10 +29,10 @@ RANDOM = {
     "many": Traffic(600, (3, 3), pairs=False),
     "quiet hours": Traffic(200, (3, 2), 1, (HOUR, DAY), quiet=True),
     "rarely served": Traffic(300, (3, 3), served=0.12),
-    "all labelled": Traffic(100, (3,), audited=1, missing=0.01, corrected=0.02),
-    "audited": Traffic(400, (3,), audited=0.05, missing=0.03, corrected=0.02),
+    "all labelled": Traffic(100, (3,), audits=(1.0,), missing=0.01, corrected=0.02),
 }
 
+FAST_SAMPLES = {"both audit rates", "one label missing", "audits and blocked replies"}
 SLOW = {"quiet hours", "days", "many", "all labelled"}
 
 
@@ -46,6 +47,34 @@ def least(world: TableWorld, *, most: int, told: int = 0) -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_worlds_that_were_built_against_the_guard(name: str) -> None:
     assert least(CASES[name], most=16) >= LEAST
+
+
+@pytest.mark.parametrize("told", [NOTHING, 0])
+@pytest.mark.parametrize("world", FOUND_AT_RANDOM, ids=lambda world: world.name)
+def test_worlds_that_random_traffic_led_to(world: TableWorld, told: int) -> None:
+    assert least(world, most=1000, told=told) >= LEAST_AT_RANDOM
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in FAST_SAMPLES else pytest.mark.full)
+        for name in SAMPLED_TRAFFIC
+    ],
+)
+def test_labels_of_a_sample(name: str) -> None:
+    traffic = SAMPLED_TRAFFIC[name]
+    world = random_world(name, 1, traffic)
+    attack = Attack(world, published(world), with_late=traffic.late > 0, told=NOTHING)
+    assert attack.guesses_right
+    lefts = narrowest(attack, 8, 1, whole=2)
+    assert min(left.values for left in lefts) >= LEAST_AT_RANDOM
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SAMPLED_SLOPES)
+def test_climbing_in_labels_of_a_sample_does_not_get_far(name: str) -> None:
+    assert climb(SLOPES[name], 0, steps=4, targets=2).values >= LEAST
 
 
 @pytest.mark.parametrize(

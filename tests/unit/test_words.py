@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("monitor", "consumers", "alerts")
-MOST_LINES = 51_423
+MOST_LINES = 51_481
 MOST_VAGUE_NAMES, MOST_WITHOUT_SUBJECT, MOST_CALLED_OF = 15, 0, 1
 VAGUE = re.compile(r"one|some|its|others?|found|known|mine|these|those|beside|here|stands?")
 WITHOUT_SUBJECT = re.compile(

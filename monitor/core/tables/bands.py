@@ -143,11 +143,9 @@ def row_rule(
     low, high = _banded(cells, k, steps)
     low[:, 0], high[:, 0] = low[:, 1:].sum(axis=1), high[:, 1:].sum(axis=1)
     size_low, size_high = _in_band(cells[:, 0], edges(k, Coarseness.SIZE_ALONE))
-    low[detail == Detail.SIZE], high[detail == Detail.SIZE] = (
-        0,
-        size_high[detail == Detail.SIZE, None],
-    )
-    low[:, 0] = np.where(detail == Detail.SIZE, size_low, low[:, 0])
+    alone = detail == Detail.SIZE
+    low[alone], high[alone] = 0, size_high[alone, None]
+    low[:, 0] = np.where(alone, size_low, low[:, 0])
     low[detail == Detail.HIDDEN], high[detail == Detail.HIDDEN] = 0, k - 1
     return Bands(low, high, detail)
 

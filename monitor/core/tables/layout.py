@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -157,6 +157,32 @@ class Layout:
     @cached_property
     def _cell_sums(self) -> dict[tuple[int, int], Sums]:
         return {}
+
+    @cached_property
+    def crossings(self) -> Int64s:
+        """Return the rows in which two others cross, these two, and one that holds both.
+
+        Shape (6, crossings), each two rows in either order; the last two columns are the places in
+        ``sums`` of the sums in which the one that holds both has the first and the second row.
+        """
+        sums_of_part: dict[int, list[tuple[int, int]]] = {}
+        for number, (whole, parts) in enumerate(self.sums):
+            if all(self.rows[part] == Row(self.rows[part].slice_name) for part in parts):
+                for part in parts:
+                    sums_of_part.setdefault(part, []).append((whole, number))
+        crossings = [
+            (both, i, j, over, sum_of_i, sum_of_j)
+            for both, wholes in sums_of_part.items()
+            for (i, _), (j, _) in permutations(wholes, 2)
+            for over, sum_of_i in sums_of_part.get(i, ())
+            for over_j, sum_of_j in sums_of_part.get(j, ())
+            if over == over_j
+        ]
+        return np.array(crossings, np.int64).reshape(-1, 6).T
+
+    def sums_of_parts(self, counts: Int64s) -> Int64s:
+        """Return for each sum the total of its parts, shape (..., sums); counts (..., rows)."""
+        return np.stack([counts[..., list(parts)].sum(axis=-1) for _, parts in self.sums], axis=-1)
 
     @cached_property
     def slice_of(self) -> Int64s:

@@ -6,7 +6,6 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import tee
 
 import numpy as np
 
@@ -119,7 +118,6 @@ class Reader:
         self.before = np.array(narrowed(low, high, self.sums, believed))[:, : self.bases[len(past)]]
         believed[self._new_sums] = self.sums.belief[self._new_sums]
         self._agrees = np.array_equal(believed, self.sums.belief)
-        self._rings: dict[int, Iterator[Int64s]] = {}
 
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
         """Return the lowest and highest number of every cell, given the bands of the new tables.
@@ -135,17 +133,19 @@ class Reader:
         low, high = _joined([self._published, *ends])
         return narrowed(low, high, self.sums)
 
+    def beside(self, table: Table) -> list[tuple[Table, Int64s]]:
+        """Return a new table's decision table and all tables of its edition, with their cells."""
+        editions = dict.fromkeys(ALL_OR_NOTHING, table.edition)
+        keys = [(table.span, m, editions.get(m, Edition.FIRST)) for m in Measure]
+        numbers = [self._numbers[key] for key in keys if key in self._numbers]
+        return [(self._tables[number], self._cells(number)) for number in numbers]
+
     def rings(self, cell: int) -> Iterator[Int64s]:
         """Yield arrays of rows by their distance from a cell, counted in sums.
 
         Rows of new tables are numbered through. The first array has the cell's own row, or none if
         an earlier table has it; the last is followed by nothing that is tied.
         """
-        self._rings[cell], rings = tee(self._rings.get(cell) or self._compute_rings(cell))
-        return rings
-
-    def _compute_rings(self, cell: int) -> Iterator[Int64s]:
-        """Yield the rows that hold a cell, then those that each wider ring of cells adds."""
         first_new, shape = self.bases[self._past], self.bases[-1]
         cells, rows = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         ring = np.array([cell])

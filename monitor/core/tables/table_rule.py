@@ -34,8 +34,9 @@ import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, row_rule
+from monitor.core.tables.crossing import cells_left_few
 from monitor.core.tables.narrowing import ANY
-from monitor.core.tables.reader import ALL_OR_NOTHING, Frame, Measure, Reader, Table
+from monitor.core.tables.reader import ALL_OR_NOTHING, LABEL_MEASURES, Frame, Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
 
@@ -113,8 +114,8 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     tables = _made(drafts, steps, k)
     if k == 1:
         return tables
-    reader = Reader(past, tables)
-    while (rows := _rows_to_coarsen(drafts, steps, tables, reader, k)).any():
+    guard = _Guard(drafts, Reader(past, tables), k)
+    while (rows := guard.rows_to_coarsen(steps, tables)).any():
         alone = np.array([table.bands.detail for table in tables]) == Detail.SIZE
         steps = np.where(rows, np.where(alone, Coarseness.WITHHELD, steps + 1), steps)
         tables = _made(drafts, steps, k)
@@ -125,44 +126,49 @@ def _made(drafts: Sequence[Draft], steps: Steps, k: int) -> tuple[Table, ...]:
     return tuple(draft.at(step, k) for draft, step in zip(drafts, steps, strict=True))
 
 
-def _narrow_cells(reader: Reader, tables: Sequence[Table], k: int) -> list[int]:
-    """Return the cells that may be below k and have too few values left after the new tables.
+class _Guard:
+    """Chooser of the rows to coarsen, until the reader is left enough."""
 
-    Where the past alone leaves as few, coarsening would not help.
-    """
-    low, high = reader.intervals(tables)
-    old_low, old_high = reader.before
-    old = slice(len(old_low))
-    enough = np.full(len(low), values_left(k, own=True))
-    enough[old] = values_left(k)
-    narrow = (low < k) & (high - low + 1 < enough)
-    narrow[old] &= high[old] - low[old] < old_high - old_low
-    cells: list[int] = np.flatnonzero(narrow).tolist()
-    return cells
+    def __init__(self, drafts: Sequence[Draft], reader: Reader, k: int) -> None:
+        self._drafts, self._reader, self._k = drafts, reader, k
+        self._labels = drafts[0].measure in ALL_OR_NOTHING
+        self._small = np.all([(draft.counts < k).all(axis=1) for draft in drafts], axis=0)
 
+    def rows_to_coarsen(self, steps: Steps, tables: Sequence[Table]) -> Bools:
+        """Return a mask of the rows to coarsen by one step, shape (drafts, rows).
 
-def _rows_to_coarsen(
-    drafts: Sequence[Draft], steps: Steps, tables: Sequence[Table], reader: Reader, k: int
-) -> Bools:
-    """Return a mask of the rows to coarsen by one step, shape (drafts, rows).
+        Of those tied to a narrow cell: rows with counts before sizes alone, then the largest.
+        """
+        detail = np.array([table.bands.detail for table in tables], np.int64)
+        size = np.array([table.bands.high[:, 0] for table in tables])
+        last = (detail == Detail.SIZE) | (self._labels & (steps >= Coarseness.COARSER))
+        fixed = [~draft.frame.layout.declared | draft.repeats for draft in self._drafts]
+        stays = (detail == Detail.HIDDEN) | fixed
+        rank = np.where(stays, -1, 4 * ANY * detail + 2 * size + last).ravel()
+        coarser = np.zeros(steps.size, np.bool_)
+        for cell in self._narrow_cells(tables):
+            for ring in _rings_in_turn(self._reader.rings(cell), last.ravel(), labels=self._labels):
+                if rank[ring].max(initial=-1) >= 0:
+                    coarser[ring[rank[ring].argmax()]] = True
+                    break
+        return coarser.reshape(steps.shape)
 
-    Of the rows tied to a narrow cell those with counts come before sizes alone, then the largest.
-    """
-    cells = _narrow_cells(reader, tables, k)
-    detail = np.array([table.bands.detail for table in tables], np.int64)
-    size = np.array([table.bands.high[:, 0] for table in tables])
-    labels = drafts[0].measure in ALL_OR_NOTHING
-    last = (detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
-    fixed = [~draft.frame.layout.declared | draft.repeats for draft in drafts]
-    stays = (detail == Detail.HIDDEN) | fixed
-    rank = np.where(stays, -1, 4 * ANY * detail + 2 * size + last).ravel()
-    coarser = np.zeros(steps.size, np.bool_)
-    for cell in cells:
-        for ring in _rings_in_turn(reader.rings(cell), last.ravel(), labels=labels):
-            if rank[ring].max(initial=-1) >= 0:
-                coarser[ring[rank[ring].argmax()]] = True
-                break
-    return coarser.reshape(steps.shape)
+    def _narrow_cells(self, tables: Sequence[Table]) -> list[int]:
+        """Return the cells that may be below k and have too few values left after the new tables.
+
+        Where the past alone leaves as few, coarsening would not help.
+        """
+        k, (low, high) = self._k, self._reader.intervals(tables)
+        old_low, old_high = self._reader.before
+        old = slice(len(old_low))
+        enough = np.full(len(low), values_left(k, own=True))
+        enough[old] = values_left(k)
+        narrow = (low < k) & (high - low + 1 < enough)
+        narrow[old] &= high[old] - low[old] < old_high - old_low
+        cells: list[int] = np.flatnonzero(narrow).tolist()
+        if cells or tables[0].measure not in LABEL_MEASURES:
+            return cells
+        return cells_left_few(self._reader, tables, self._small, (k, values_left(k)))
 
 
 def _rings_in_turn(rings: Iterator[Int64s], last: Bools, *, labels: bool) -> Iterator[Int64s]:

@@ -74,7 +74,11 @@ def sums_of(store: EvaluatorStore) -> Sums:
 
 
 class Calendar:
-    """Maker of one use case's calendar tables; store its changes before the next step."""
+    """Maker of one use case's calendar tables; store its changes before the next step.
+
+    Attributes:
+        use_case: its name.
+    """
 
     def __init__(
         self,
@@ -97,18 +101,13 @@ class Calendar:
         """
         self._store = store
         self._since = since
-        self._use_case = contract.name
+        self.use_case = contract.name
         self._wanted = TableSettings.from_contract(contract, coding, offset, bands=True)
         self._rates = coding.audit_rates
         self._eras = store.read(read_eras, contract.name)
         self._made = store.read(read_made, contract.name)
         self._looked: set[Span] = set()
         self._counters: dict[str, RowCounter] = {}
-
-    @property
-    def use_case(self) -> str:
-        """Return the name of the use case."""
-        return self._use_case
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -130,7 +129,7 @@ class Calendar:
             progress: how far counting is.
             most: spans at most.
         """
-        batch = CalendarChange(self._use_case)
+        batch = CalendarChange(self.use_case)
         self._follow_settings(progress.watermark, batch)
         turns = due(progress, self._made, self._known_eras)
         if not self._eras:
@@ -221,14 +220,14 @@ class Calendar:
         """Return the tables within a span, stored or in ``batch``; none for an hour's decisions."""
         if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
             return ()
-        stored = self._store.read(read_tables, self._use_case, span.start, until=span.end)
+        stored = self._store.read(read_tables, self.use_case, span.start, until=span.end)
         return (*stored, *(table for table, _ in batch.tables if span.holds(table.span)))
 
     def _counts_before(self, closed: ClosedSpan, batch: CalendarChange) -> Int64s:
         """Return the label counts of the first edition, or the present ones if unknown."""
         now, span = closed.label_counts, closed.span
         made = [counts for labelled, counts, _ in batch.labels if labelled == span]
-        before = made[0] if made else self._store.read(read_first_labels, self._use_case, span)
+        before = made[0] if made else self._store.read(read_first_labels, self.use_case, span)
         return now if before is None else before.reshape(now.shape)
 
     def _counter(self, settings: TableSettings) -> RowCounter:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-from adversary.worlds import BLOCKED, HOUR, SECOND, START, Ints, World
+from adversary.worlds import AUDIT_RATES, BLOCKED, HOUR, SECOND, START, Ints, World
 from migrated import migrated_file
 
 from alerts.exposition.exporter import Exporter
@@ -19,6 +19,7 @@ from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
 from monitor.composition.evaluator import build_evaluator
 from monitor.composition.store import open_store
+from monitor.core.counts import audit_grid
 from monitor.core.counts.cells import (
     COUNTERS,
     DELAY_EDGES_HOURS,
@@ -191,7 +192,8 @@ def _cells(world: World) -> tuple[dict[int, tuple[int, int, int]], Ints]:
     unique, inverse = np.unique(key, axis=1, return_inverse=True)
     meaning, ids = {}, []
     for atom, version, route, band, rate in unique.T.tolist():
-        stratum = Stratum(Route(route), band, rate, evidence_passed=route != BLOCKED).code
+        on_grid = audit_grid.AUDIT_RATES.index(AUDIT_RATES[rate])
+        stratum = Stratum(Route(route), band, on_grid, evidence_passed=route != BLOCKED).code
         row = content_id(atom_of(world, atom)), content_id(VERSIONS[version]), stratum
         ids.append(content_id("/".join(map(str, row))))
         meaning[ids[-1]] = row

@@ -1,26 +1,30 @@
 """A reader who solves all published tables of a world at once, by mixed integer programs.
 
-Unknowns are the decisions of every finest span, atom, route, label and edition; every band that any
-table shows is two inequalities. The reader also guesses, rightly, that hidden rows have fewer than
-k decisions, or label counts that are all below k, which rows of a final edition repeat the first
-one, and which rows have all their labels. Of every count below k (sizes, decisions by route, labels
-by route, decisions without a label) the least and the largest number are found that agree.
+Unknowns are the decisions of every finest span, atom, part, label and edition; every band that any
+table shows is two inequalities. Where every label is requested, the reader knows that each decision
+without one still lacks it. The reader also guesses, rightly, which hidden rows have fewer than k
+decisions, or label counts that are all below k, which rows of a final edition repeat the first one,
+and which rows that show labels have all that were requested. Of every count below k (sizes,
+decisions by part, labels by part and in all, missing labels, decisions without a label) the least
+and the largest number are found that agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 import scipy.sparse
-from adversary.table_worlds import NONE, NOT_READY, READY, Ints, K, TableWorld
+from adversary.table_worlds import COMES, LABELS, NEVER, NONE, NOT_READY, READY, Ints, K, TableWorld
 
 from monitor.core.tables.bands import Detail
 from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import LABEL_MEASURES, Measure, Reader, Table
+from monitor.core.tables.row_counts import Column
 from monitor.core.tables.spans import Edition
 
 LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY, Measure.UNANSWERED: NONE}
@@ -28,6 +32,13 @@ FEW_SHARE = 10
 NOTHING = -1
 SECONDS = 10.0
 INFEASIBLE, UNBOUNDED = 2, 3
+CHANGES = (
+    *((1, 0, -1, 1), (-1, 0, 1, -1)),  # more or fewer labels that say ready
+    *((0, 1, 1, -1), (0, -1, -1, 1)),  # more or fewer that say not ready
+    *((1, 1, 0, 0), (0, 0, 1, 1)),  # came, and were corrected
+)
+"""Signs of the moves of ``COMES``: each a number of labels that certainly changed."""
+NEVER_NEGATIVE = (4, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +80,13 @@ class Facts:
     """Inequalities over the unknowns."""
 
     cells: list[Ints] = field(default_factory=list)
+    signs: list[Ints] = field(default_factory=list)
     low: list[float] = field(default_factory=list)
     high: list[float] = field(default_factory=list)
 
-    def add(self, cells: Ints, low: float, high: float) -> None:
+    def add(self, cells: Ints, low: float, high: float, signs: Ints | None = None) -> None:
         self.cells.append(cells)
+        self.signs.append(np.ones(len(cells), np.int64) if signs is None else signs)
         self.low.append(low)
         self.high.append(high)
 
@@ -81,9 +94,8 @@ class Facts:
         lengths = [len(cells) for cells in self.cells]
         rows = np.repeat(np.arange(len(lengths)), lengths)
         columns = np.concatenate([np.zeros(0, np.int64), *self.cells])
-        return scipy.sparse.csr_matrix(
-            (np.ones(len(columns)), (rows, columns)), shape=(len(lengths), unknowns)
-        )
+        signs = np.concatenate([np.zeros(0), *self.signs])
+        return scipy.sparse.csr_matrix((signs, (rows, columns)), shape=(len(lengths), unknowns))
 
 
 class Attack:
@@ -94,10 +106,10 @@ class Attack:
         tables: what was published of it.
         k: smallest cell that may be shown.
         with_late: whether the reader reckons with late decisions.
-        told: the reader knows how many decisions of a row have no label, if these are at most so
-            many and at most a tenth; ``NOTHING`` if he knows of no row. With 0 he guesses which
-            rows have all their labels; with more he brings decisions himself, which nothing
-            protects from.
+        told: the reader knows how many requested labels of a row have not come, if these are at
+            most so many and at most a tenth of the decisions; ``NOTHING`` for no row. With 0 the
+            reader guesses which rows have all their labels; with more he brings decisions himself,
+            which nothing protects from.
     """
 
     def __init__(
@@ -112,20 +124,29 @@ class Attack:
         self._world, self._tables, self._k = world, tables, k
         self._told = told
         self._index = np.arange(world.counts.size).reshape(world.counts.shape)
-        possible = np.zeros(world.counts.shape, bool)
-        possible[..., 0] = True
-        if with_late:
-            possible[..., 1] = True
-        if not world.labels:
-            possible[..., 1:, :, :], possible[..., 1:, :] = False, False
-        if not any(table.edition is Edition.FINAL for table in tables):
-            possible &= np.eye(3, dtype=bool)[:, :, None]
-        self._most = np.where(possible, np.inf, 0).ravel()
+        self._most = np.where(self._possible(with_late), np.inf, 0).ravel()
         self._truth = world.counts.ravel()
         self._facts = Facts()
+        self._told_of = np.zeros(world.counts.size, bool)
         for table in tables:
             self._read(table)
         self._matrix = self._facts.matrix(world.counts.size)
+
+    def _possible(self, with_late: bool) -> npt.NDArray[np.bool_]:
+        """Return True for the unknowns that may be above 0, by what is known of every world."""
+        final = any(table.edition is Edition.FINAL for table in self._tables)
+        moves = np.eye(len(LABELS), dtype=bool)
+        moves[COMES[0], COMES[1]] = final
+        possible = np.zeros(self._world.counts.shape, bool)
+        for place, part in enumerate(self._world.parts):
+            reviewed, sampled = part.audit_rate is not None, part.audit_rate != 1
+            never = np.arange(len(LABELS)) == NEVER
+            allowed = moves & np.where(never, sampled, reviewed)
+            possible[:, :, place, ..., 0] = allowed
+            possible[:, :, place, ..., 1] = allowed & with_late
+        if not self._world.labels:
+            possible[..., 1:, :, :], possible[..., 1:, :] = False, False
+        return possible
 
     @property
     def guesses_right(self) -> bool:
@@ -143,12 +164,11 @@ class Attack:
         for table, flat in zip(self._tables, left, strict=True):
             widths = flat.reshape(len(table.bands), -1)
             for row in np.flatnonzero(table.layout.declared).tolist():
-                if table.measure is Measure.UNANSWERED and self._is_told(table, row):
-                    continue
-                columns = [*self._columns(table, row), *self._unlabelled(table, row)]
-                for width, (name, cells) in zip(widths[row], columns, strict=False):
+                columns = [*self._columns(table, row), *self._others(table, row)]
+                easy = [*widths[row], *widths[row]]
+                for width, (name, cells) in zip(easy, columns, strict=False):
                     truth = int(self._truth[cells].sum())
-                    if truth < self._k:
+                    if truth < self._k and not self._is_told(cells):
                         where = f"{table.span.name} {table.edition} {table.measure} {name}"
                         text = f"{where} of {str(table.layout.rows[row]) or 'all'}"
                         targets.setdefault(cells.tobytes(), Target(text, cells, truth, int(width)))
@@ -159,14 +179,20 @@ class Attack:
         return solved(target, self._facts, self._matrix, self._most, whole=whole, seconds=seconds)
 
     def _unknowns(self, table: Table, row: int) -> Ints:
-        """Unknowns of a row, shape (..., routes, first labels, final labels, late)."""
+        """Unknowns of a row, shape (..., parts of the table, first labels, final labels, late)."""
         name = table.layout.rows[row]
         inside = self._world.members(table.span)[row].astype(bool)
-        cells = self._index[self._world.inside(table.span)][:, inside]
+        parts = self._parts(table)
+        cells = self._index[self._world.inside(table.span)][:, inside][:, :, parts]
         assert name.band is None
         if table.measure is Measure.DECISIONS and table.span.kind == self._world.kinds[0]:
             return cells[..., :1]
         return cells
+
+    def _parts(self, table: Table) -> list[int]:
+        """Place in the world of each part of a table."""
+        names = [part.name for part in self._world.parts]
+        return [names.index(name) for name in table.frame.parts]
 
     def _columns(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
         """The size of a row and its parts, as unknowns."""
@@ -177,15 +203,19 @@ class Attack:
         for part, name in enumerate(table.frame.parts):
             yield name, cells[:, :, part].ravel()
 
-    def _unlabelled(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
-        """The decisions of each part without a label, unless the reader is told of these."""
-        if table.measure is Measure.READY and not self._is_told(table, row):
-            for part, name in enumerate(table.frame.parts):
-                cells = self._labelled_as(NONE, table, row)
-                yield f"no label of {name}", cells[:, :, part].ravel()
+    def _others(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
+        """The decisions of each part without a label, and those with any."""
+        if table.measure is not Measure.READY:
+            return
+        for labels, name in (((NONE, NEVER), "no label"), ((READY, NOT_READY), "any label")):
+            for place in range(len(table.frame.parts)):
+                cells = [self._labelled_as(label, table, row)[:, :, place] for label in labels]
+                text = f"{name} of {table.frame.parts[place]}"
+                yield text, np.sort(np.concatenate([each.ravel() for each in cells]))
 
-    def _is_told(self, table: Table, row: int) -> bool:
-        return self._told > 0 or bool(self._told_rows(table)[row])
+    def _is_told(self, cells: Ints) -> bool:
+        """Whether the reader is told of all decisions that these unknowns may hold."""
+        return bool(self._told_of[cells[self._most[cells] > 0]].all())
 
     def _labelled_as(self, label: int, table: Table, row: int) -> Ints:
         cells = self._unknowns(table, row)
@@ -197,17 +227,31 @@ class Attack:
         for row in np.flatnonzero(table.layout.declared).tolist():
             columns = list(self._columns(table, row))
             if table.edition is Edition.FINAL:
-                cells = self._unknowns(table, row)
-                moved = cells[..., ~np.eye(3, dtype=bool), :].ravel()
-                low, high = (0, self._k - 1) if repeated[row] else (self._k, np.inf)
-                self._facts.add(moved, low, high)
+                if table.measure is Measure.READY:
+                    self._read_changes(table, row, repeated=bool(repeated[row]))
                 if repeated[row]:
                     continue
             self._read_row(table, row, columns)
             if table.measure in LABEL_MEASURES and table.bands.detail[row] == Detail.HIDDEN:
                 self._guess_few_labels(table, row)
         if table.measure is Measure.READY:
-            self._read_unlabelled(table)
+            self._read_missing(table)
+
+    def _read_changes(self, table: Table, row: int, *, repeated: bool) -> None:
+        """Whether a final edition repeats the first tells whether k labels certainly changed."""
+        cells = self._unknowns(table, row)
+        if not repeated:
+            self._facts.add(cells[:, :, :, COMES[0], COMES[1]].ravel(), self._k, np.inf)
+            return
+        parts = range(len(table.frame.parts))
+        ways = {(way,) * len(parts) for way in range(len(CHANGES))}
+        for chosen in ways | {*product(NEVER_NEGATIVE, repeat=len(parts))}:
+            signs = np.zeros((*cells.shape[:3], len(COMES[0]), cells.shape[-1]), np.int64)
+            for part, way in zip(parts, chosen, strict=True):
+                signs[:, :, part] = np.array(CHANGES[way])[:, None]
+            moved = cells[:, :, :, COMES[0], COMES[1]]
+            counts = signs != 0
+            self._facts.add(moved[counts], -np.inf, self._k - 1, signs[counts])
 
     def _repeated(self, table: Table) -> npt.NDArray[np.bool_]:
         return np.asarray(self._world.changed_in(table.span) < self._k)
@@ -226,25 +270,27 @@ class Attack:
 
     def _guess_few_labels(self, table: Table, row: int) -> None:
         """The row is hidden: the reader guesses that all its label counts are below k."""
+        counts = self._world.rows_of(table.span, table.edition)[[Column.READY, Column.NOT_READY]]
+        if (counts[:, row] >= self._k).any():
+            return
         for label in (READY, NOT_READY):
             for part in range(len(table.frame.parts)):
                 cells = self._labelled_as(label, table, row)[:, :, part].ravel()
-                if self._truth[cells].sum() < self._k:
-                    self._facts.add(cells, 0, self._k - 1)
+                self._facts.add(cells, 0, self._k - 1)
 
-    def _read_unlabelled(self, table: Table) -> None:
+    def _read_missing(self, table: Table) -> None:
         for row in np.flatnonzero(self._told_rows(table)).tolist():
             none = self._labelled_as(NONE, table, row)
             for part in range(len(table.frame.parts)):
                 exact = int(self._truth[none[:, :, part]].sum())
                 self._facts.add(none[:, :, part].ravel(), exact, exact)
+            self._told_of[none.ravel()] = True
 
     def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
-        counts = self._world.labels_of(table.span, table.edition)
-        decisions = self._world.in_rows(table.span, self._world.counts.sum(axis=(2, 3, 4, 5)))
-        unlabelled = decisions - counts.sum(axis=(0, 2))
-        few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
-        return np.asarray(few & table.layout.declared)
+        rows = self._world.rows_of(table.span, table.edition).sum(axis=2)
+        decisions, missing = rows[Column.DECISIONS], rows[Column.UNANSWERED]
+        few = (missing <= self._told) & (FEW_SHARE * missing <= decisions)
+        return np.asarray(few & (table.bands.detail == Detail.COUNTS))
 
 
 def solved(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from adversary.table_worlds import (
+    LABELS,
     NONE,
     NOT_READY,
     READY,
@@ -13,22 +14,26 @@ from adversary.table_worlds import (
     without_changes,
 )
 
-from monitor.core.tables.spans import SpanKind
+from monitor.core.counts.cells import Route
+from monitor.core.tables.settings import Part
+from monitor.core.tables.spans import Edition, SpanKind
 
 HOUR, DAY, WEEK, FOUR_WEEKS = SpanKind
+FIRST = (Edition.FIRST,)
 
 
 def labelled(name: str, rows: object) -> TableWorld:
-    """One day of the rows of one attribute, each (none, ready, not ready) by route."""
+    """One week of the rows of one attribute, each (none, ready, not ready) by route."""
     counts = np.array(rows, np.int64)[None]
     world = without_changes(counts)
-    return TableWorld(name, (counts.shape[1],), world, (DAY,), ((0,),), labels=True)
+    size = (counts.shape[1],)
+    return TableWorld(name, size, world, (WEEK,), ((0,),), labels=True, editions=FIRST)
 
 
 def labels_that_cross(name: str, rows: object) -> TableWorld:
-    """One day of two attributes of two values, each (none, ready, not ready) by route."""
+    """One week of two attributes of two values, each (none, ready, not ready) by route."""
     world = without_changes(np.array(rows, np.int64)[None])
-    return TableWorld(name, (2, 2), world, (DAY,), all_pairs(2), labels=True)
+    return TableWorld(name, (2, 2), world, (WEEK,), all_pairs(2), labels=True, editions=FIRST)
 
 
 def crossed(name: str, spans: object, *kinds: SpanKind) -> TableWorld:
@@ -43,6 +48,46 @@ def run_of_days(name: str, days: object) -> TableWorld:
     counts = np.array(days, np.int64)[:, None]
     return TableWorld(name, (1,), decisions_only(counts), (DAY, WEEK), ())
 
+
+def audits_that_cross(name: str, rate: float, rows: object) -> TableWorld:
+    """One week of attributes of three and two values; served decisions are audited at a rate.
+
+    Each atom is (none, ready, not ready, never requested) by route.
+    """
+    parts = (Part(Route.AUTO_SERVE, rate), Part(Route.HUMAN_REVIEW, 1.0))
+    world = without_changes(np.array(rows, np.int64)[None])
+    return TableWorld(
+        name, (3, 2), world, (WEEK,), all_pairs(2), labels=True, parts=parts, editions=FIRST
+    )
+
+
+FOUND_AT_RANDOM = (
+    audits_that_cross(
+        "margins of a small difference, one of whose labels is in a higher band",
+        0.05,
+        [
+            [[0, 0, 0, 1], [0, 1, 0, 0]],
+            [[0, 2, 0, 17], [0, 0, 0, 0]],
+            [[0, 0, 0, 18], [0, 2, 0, 0]],
+            [[0, 8, 2, 136], [0, 3, 1, 0]],
+            [[0, 4, 1, 122], [0, 1, 1, 0]],
+            [[0, 34, 4, 754], [0, 63, 102, 0]],
+        ],
+    ),
+    audits_that_cross(
+        "margins of a small difference, and few reviews in all",
+        0.05,
+        [
+            [[0, 0, 0, 3], [0, 1, 1, 0]],
+            [[0, 1, 0, 18], [0, 0, 1, 0]],
+            [[0, 2, 1, 34], [0, 0, 2, 0]],
+            [[0, 5, 0, 89], [0, 10, 14, 0]],
+            [[0, 0, 1, 18], [0, 1, 6, 0]],
+            [[0, 3, 1, 67], [0, 12, 28, 0]],
+        ],
+    ),
+)
+"""Of random worlds in which two crossing slices left 5 values of a label count."""
 
 COUNTEREXAMPLES = (
     labelled("one missing label", [[[0, 10, 10], [1, 11, 12]], [[0, 200, 60], [0, 80, 300]]]),
@@ -175,7 +220,7 @@ def _added() -> TableWorld:
 
 
 def _two_editions() -> TableWorld:
-    counts = np.zeros((7, 2, 2, 3, 3, 2), np.int64)
+    counts = np.zeros((7, 2, 2, len(LABELS), len(LABELS), 2), np.int64)
     counts[:, :, 0, READY, READY, 0], counts[:, :, 0, NOT_READY, NOT_READY, 0] = 8, 3
     counts[:, :, 1, READY, READY, 0], counts[:, :, 1, NOT_READY, NOT_READY, 0] = 4, 9
     counts[2, 0, 0, NONE, READY, 0] = 1

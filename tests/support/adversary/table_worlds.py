@@ -1,7 +1,8 @@
 """Worlds as exact counts, and all tables that the guard publishes of them in the order they close.
 
-A world has decisions by finest span, atom, route (served, reviewed), label at the first look and at
-the final one (none, ready, not ready), and whether they came too late for the finest table.
+A world has decisions by finest span, atom, part (route and audit rate), label at the first look and
+at the final one (none yet, ready, not ready, never requested), and whether they came too late for
+the finest table.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import atom_text
-from monitor.core.tables.label_tables import label_tables, unanswered_table
+from monitor.core.counts.cells import Route, atom_text
+from monitor.core.tables.closed_span import ClosedSpan
 from monitor.core.tables.layout import Layout
-from monitor.core.tables.reader import Frame, Measure, Table
+from monitor.core.tables.reader import Table
+from monitor.core.tables.row_counts import Column, changed_labels
+from monitor.core.tables.settings import Part, TableSettings
 from monitor.core.tables.spans import ANCHOR, Edition, Span, SpanKind
-from monitor.core.tables.table_rule import Draft, publish
 from monitor.core.time import DAY
 
 Ints = npt.NDArray[np.int64]
 
 K = 11
-PARTS = ("served", "reviewed")
-NONE, READY, NOT_READY = range(3)
+ALL_LABELLED = (Part(Route.AUTO_SERVE, 1.0), Part(Route.HUMAN_REVIEW, 1.0))
+LABELS = NONE, READY, NOT_READY, NEVER = range(4)
+COMES = [(NONE, NONE, READY, NOT_READY), (READY, NOT_READY, NOT_READY, READY)]
+"""What may become of a label from the first edition to the final one: it comes or is corrected."""
 LABEL_DELAY, HORIZON = 2 * DAY, 30 * DAY
 
 
@@ -37,12 +41,14 @@ class TableWorld:
     Attributes:
         name: of the world.
         sizes: number of values of each attribute.
-        counts: shape (finest spans, atoms, 2 routes, 3 first labels, 3 final labels, 2 late).
+        counts: shape (finest spans, atoms, parts, 4 first labels, 4 final labels, 2 late).
         kinds: spans that tables are made of, finest first.
         group_bys: attributes of each, by number.
         labels: whether label tables are made.
         complements: whether there are rows of complements.
         added: an attribute by number, and the finest span from which on it is known.
+        parts: columns of the tables: routes and audit rates.
+        editions: of weeks and longer, as far as they are made by now.
     """
 
     name: str
@@ -53,6 +59,8 @@ class TableWorld:
     labels: bool = False
     complements: bool = False
     added: tuple[int, int] | None = None
+    parts: tuple[Part, ...] = ALL_LABELLED
+    editions: tuple[Edition, ...] = tuple(Edition)
 
     @property
     def atoms(self) -> list[str]:
@@ -60,21 +68,21 @@ class TableWorld:
         rows = product(*(range(size) for size in self.sizes))
         return [atom_text({f"a{i}": f"v{v}" for i, v in enumerate(row)}) for row in rows]
 
-    def layout(self, span: Span) -> Layout:
-        """The layout of the tables of a span: without an attribute that was added later."""
-        values = {f"a{i}": [f"v{v}" for v in range(n)] for i, n in enumerate(self.sizes)}
+    def settings(self, span: Span, k: int = K) -> TableSettings:
+        """The settings of a span: without an attribute that was added later."""
+        values = tuple(
+            (f"a{i}", tuple(f"v{v}" for v in range(n))) for i, n in enumerate(self.sizes)
+        )
         missing = None
         if self.added is not None and self.first_of(span) < self.added[1]:
             missing = self.added[0]
         group_bys = [g for g in self.group_bys if g and missing not in g]
-        names = [tuple(f"a{i}" for i in g) for g in group_bys]
-        return self._layouts.setdefault(
-            len(names), Layout.for_group_bys(values, names, complements=self.complements)
-        )
+        names = tuple(tuple(f"a{i}" for i in g) for g in group_bys)
+        return TableSettings(values, names, (), k, complements=self.complements, parts=self.parts)
 
-    @cached_property
-    def _layouts(self) -> dict[int, Layout]:
-        return {}
+    def layout(self, span: Span) -> Layout:
+        """The layout of the tables of a span."""
+        return self.settings(span).layout_of(span.kind)
 
     def first_of(self, span: Span) -> int:
         """The first finest span in a span."""
@@ -110,27 +118,27 @@ class TableWorld:
     def _members(self) -> dict[int, Ints]:
         return {}
 
-    def decisions_of(self, span: Span) -> Ints:
-        """Decisions that the decision table of a span counts, shape (rows, routes)."""
-        late = self.counts if span.kind != self.kinds[0] else self.counts[..., :1]
-        return self.in_rows(span, late.sum(axis=(3, 4, 5)))
+    def rows_of(self, span: Span, edition: Edition | None) -> Ints:
+        """Counts of a span's rows when an edition (None: its decision table) is made: Column."""
+        in_time = self.counts[..., :1] if self._is_finest(span, edition) else self.counts
+        states = self.in_rows(span, in_time.sum(axis=5))
+        first = edition is not Edition.FINAL
+        labels = np.moveaxis(states.sum(axis=3 if first else 2), 2, 0)
+        revised = states[:, :, READY, NOT_READY] + states[:, :, NOT_READY, READY]
+        columns = (
+            labels.sum(axis=0),
+            *labels[:NEVER],
+            np.zeros_like(revised) if first else revised,
+        )
+        return np.stack(columns)
 
-    def labels_of(self, span: Span, edition: Edition) -> Ints:
-        """Labels of a span as an edition counts them, shape (ready or not, rows, routes)."""
-        axis = 4 if edition is Edition.FIRST else 3
-        states = self.in_rows(span, self.counts.sum(axis=(axis, 5)))
-        return np.stack([states[:, :, READY], states[:, :, NOT_READY]])
-
-    def unlabelled_in(self, span: Span, edition: Edition) -> Ints:
-        """Decisions without a label as an edition counts them, shape (rows, routes)."""
-        axis = 4 if edition is Edition.FIRST else 3
-        return self.in_rows(span, self.counts.sum(axis=(axis, 5)))[:, :, NONE]
+    def _is_finest(self, span: Span, edition: Edition | None) -> bool:
+        return edition is None and span.kind == self.kinds[0]
 
     def changed_in(self, span: Span) -> Ints:
-        """Labels of each row that differ between the editions."""
-        same = np.eye(3, dtype=bool)[:, :, None]
-        moved = np.where(same, 0, self.counts).sum(axis=(2, 3, 4, 5))
-        return self.in_rows(span, moved[:, :, None])[:, 0]
+        """Labels of each row that certainly differ between the editions."""
+        first, final = (self.rows_of(span, edition) for edition in Edition)
+        return changed_labels(first[Column.READY :], final[Column.READY :])
 
 
 def published(world: TableWorld, k: int = K) -> list[Table]:
@@ -138,40 +146,33 @@ def published(world: TableWorld, k: int = K) -> list[Table]:
     tables: list[Table] = []
     for _, _, span, edition in sorted(_closings(world), key=lambda closing: closing[:2]):
         past = [table for table in tables if span.holds(table.span)]
+        closed = closed_span(world, span, edition, past, k)
         if edition is None:
-            tables += publish([decision_draft(world, span)], past, k)
+            tables += closed.decision_table()
+        elif edition is Edition.FIRST:
+            tables += closed.first_edition()
         else:
-            tables += _labels_published(world, span, edition, past, k)
+            before = closed_span(world, span, Edition.FIRST, (), k)
+            tables += closed.final_edition(before.label_counts)
     return tables
 
 
-def decision_draft(world: TableWorld, span: Span) -> Draft:
-    """The decision table of a span, to be made."""
-    counts = world.decisions_of(span)
-    return Draft(Frame(span, world.layout(span), PARTS), Measure.DECISIONS, counts)
+def closed_span(
+    world: TableWorld, span: Span, edition: Edition | None, past: Sequence[Table], k: int = K
+) -> ClosedSpan:
+    """What the tables of a span are made from; edition None for its decision table."""
+    return ClosedSpan(span, world.settings(span, k), world.rows_of(span, edition), past)
 
 
 def _closings(world: TableWorld) -> list[tuple[int, int, Span, Edition | None]]:
-    found: list[tuple[int, int, Span, Edition | None]] = []
+    closings: list[tuple[int, int, Span, Edition | None]] = []
     for span in world.spans:
-        found.append((span.end, span.kind, span, None))
+        closings.append((span.end, span.kind, span, None))
         if world.labels:
             waits = {Edition.FIRST: LABEL_DELAY, Edition.FINAL: HORIZON}
-            editions = tuple(Edition) if span.kind >= SpanKind.WEEK else (Edition.FIRST,)
-            found += [(span.end + waits[e], span.kind, span, e) for e in editions]
-    return found
-
-
-def _labels_published(
-    world: TableWorld, span: Span, edition: Edition, past: Sequence[Table], k: int
-) -> tuple[Table, ...]:
-    counts, frame = world.labels_of(span, edition), Frame(span, world.layout(span), PARTS)
-    changed = world.changed_in(span) if edition is Edition.FINAL else None
-    labels = label_tables(frame, counts, past, k, changed)
-    if span.kind < min(SpanKind.WEEK, world.kinds[-1]):
-        return labels
-    draft = Draft(frame, Measure.UNANSWERED, world.unlabelled_in(span, edition))
-    return (*labels, *unanswered_table(draft, labels, past, k, changed))
+            editions = world.editions if span.kind >= SpanKind.WEEK else (Edition.FIRST,)
+            closings += [(span.end + waits[e], span.kind, span, e) for e in editions]
+    return closings
 
 
 def all_pairs(attributes: int) -> tuple[tuple[int, ...], ...]:
@@ -180,16 +181,16 @@ def all_pairs(attributes: int) -> tuple[tuple[int, ...], ...]:
 
 
 def without_changes(counts: Ints) -> Ints:
-    """Counts of a world from (finest spans, atoms, routes, labels): never late, never changed."""
-    full = np.zeros((*counts.shape, 3, 2), np.int64)
-    for label in range(3):
+    """Counts of a world from (finest spans, atoms, parts, labels): never late, never changed."""
+    full = np.zeros((*counts.shape[:3], len(LABELS), len(LABELS), 2), np.int64)
+    for label in range(counts.shape[3]):
         full[:, :, :, label, label, 0] = counts[:, :, :, label]
     return full
 
 
 def decisions_only(counts: Ints) -> Ints:
-    """The same from (finest spans, atoms, routes): nothing has a label."""
-    labelled = np.zeros((*counts.shape, 3), np.int64)
+    """The same from (finest spans, atoms, parts): nothing has a label."""
+    labelled = np.zeros((*counts.shape, len(LABELS)), np.int64)
     labelled[..., NONE] = counts
     return without_changes(labelled)
 
@@ -205,9 +206,12 @@ class Traffic:
         kinds: spans that tables are made of.
         served: usual share of served decisions.
         quiet: whether three of four finest spans have hardly any decision.
-        audited: share of served decisions that get a label; 0 for no labels at all.
+        audits: audit rates of served decisions, each of as many of them; none: no labels at all.
+        blocked: share of reviewed decisions that are blocked instead; above 0 they have a column.
         missing: share of labels that come after the first look.
-        corrected: share of labels that are corrected after it.
+        lost: share of labels that never come.
+        one_missing: whether just one label never comes.
+        corrected: share of labels that are corrected after the first look.
         late: share of decisions that come too late for the finest table.
         pairs: whether attributes are crossed.
     """
@@ -218,11 +222,21 @@ class Traffic:
     kinds: tuple[SpanKind, ...] = (SpanKind.DAY, SpanKind.WEEK)
     served: float = 0.8
     quiet: bool = False
-    audited: float = 0
+    audits: tuple[float, ...] = ()
+    blocked: float = 0
     missing: float = 0
+    lost: float = 0
+    one_missing: bool = False
     corrected: float = 0
     late: float = 0
     pairs: bool = True
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Columns of the tables."""
+        served = tuple(Part(Route.AUTO_SERVE, rate) for rate in self.audits or (1.0,))
+        blocked = (Part(Route.BLOCKED_BY_EVIDENCE),) if self.blocked else ()
+        return (*served, Part(Route.HUMAN_REVIEW, 1.0), *blocked)
 
 
 def random_world(name: str, seed: int, traffic: Traffic) -> TableWorld:
@@ -235,33 +249,49 @@ def random_world(name: str, seed: int, traffic: Traffic) -> TableWorld:
     mean = np.broadcast_to(traffic.daily * traffic.days / spans * shares, (spans, len(shares)))
     if traffic.quiet:
         mean = mean * np.array([0.05, 0.1, 3.7, 0.15])[np.arange(spans) % 4][:, None]
-    atoms = traffic.served + 0.12 * rng.normal(size=len(shares))
-    served = rng.binomial(rng.poisson(mean), np.clip(atoms, 0.03, 0.97))
-    total = rng.poisson(mean * (1 - np.clip(atoms, 0.03, 0.97)))
-    routes = np.stack([served, total], axis=2)
+    served = np.clip(traffic.served + 0.12 * rng.normal(size=len(shares)), 0.03, 0.97)
+    strata = len(traffic.audits or (1.0,))
+    routes = [served / strata] * strata + [(1 - served) * (1 - traffic.blocked)]
+    routes += [(1 - served) * traffic.blocked] if traffic.blocked else []
+    counts = rng.poisson(mean[:, :, None] * np.stack(routes, axis=1))
+    singles = tuple((i,) for i in range(len(traffic.sizes)))
     return TableWorld(
         name,
         traffic.sizes,
-        _labelled(rng, routes, traffic),
+        _labelled(rng, counts, traffic),
         traffic.kinds,
-        all_pairs(len(traffic.sizes))
-        if traffic.pairs
-        else tuple((i,) for i in range(len(traffic.sizes))),
-        labels=traffic.audited > 0,
+        all_pairs(len(traffic.sizes)) if traffic.pairs else singles,
+        labels=bool(traffic.audits),
+        parts=traffic.parts,
     )
 
 
-def _labelled(rng: np.random.Generator, routes: Ints, traffic: Traffic) -> Ints:
+def _labelled(rng: np.random.Generator, counts: Ints, traffic: Traffic) -> Ints:
     """Label the decisions, first and finally, and make some late."""
-    asked = rng.binomial(routes, np.array([traffic.audited, 1 if traffic.audited else 0]))
-    ready = rng.binomial(asked, np.array([0.8, 0.35]))
-    full = np.zeros((*routes.shape, 3, 3, 2), np.int64)
-    full[..., NONE, NONE, 0] = routes - asked
-    for label, counts in ((READY, ready), (NOT_READY, asked - ready)):
-        late = rng.binomial(counts, traffic.missing)
-        wrong = rng.binomial(counts - late, traffic.corrected)
-        full[..., NONE, label, 0] = late
-        full[..., READY + NOT_READY - label, label, 0] = wrong
-        full[..., label, label, 0] += counts - late - wrong
+    if not traffic.audits:
+        full = decisions_only(counts)
+    else:
+        rates = np.array([part.audit_rate or 0 for part in traffic.parts])
+        asked = rng.binomial(counts, rates)
+        come = rng.binomial(asked, 1 - traffic.lost)
+        if traffic.one_missing:
+            come.flat[int(np.argmax(come))] -= 1
+        is_served = np.array([part.route is Route.AUTO_SERVE for part in traffic.parts])
+        ready = rng.binomial(come, np.where(is_served, 0.8, 0.35))
+        full = without_changes(
+            np.stack([asked - come, ready, come - ready, counts - asked], axis=3)
+        )
+        _change_labels(rng, full[..., 0], traffic)
     tardy = rng.binomial(full[..., 0], traffic.late)
     return np.stack([full[..., 0] - tardy, tardy], axis=-1)
+
+
+def _change_labels(rng: np.random.Generator, full: Ints, traffic: Traffic) -> None:
+    """Let some labels come after the first look, and others be corrected after it, in place."""
+    for label, other in ((READY, NOT_READY), (NOT_READY, READY)):
+        late = rng.binomial(full[..., label, label], traffic.missing)
+        full[..., label, label] -= late
+        full[..., NONE, label] += late
+        wrong = rng.binomial(full[..., label, label], traffic.corrected)
+        full[..., label, label] -= wrong
+        full[..., other, label] += wrong
