@@ -14,6 +14,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -65,6 +66,7 @@ def measured(play: Play) -> dict[str, float]:
     return figures
 
 
+@cache
 def in_a_process(play: Play) -> Mapping[str, float]:
     """Figures of a play that runs in a process of its own."""
     figures, _ = run_measured([__file__, "--play", json.dumps(asdict(play))])
@@ -89,9 +91,9 @@ def main() -> None:
             costs = f"{row['us an event']:.1f}", f"{row['idle']:.1f}", f"{row['hour']:.0f}"
             sizes = f"{row['day']:.0f}", f"{row['resident']:.0f}", f"{row['stored']:.0f}"
             report.add(what, f"{SIZES[what](play):,}", *costs, *sizes)
+            if len(sys.argv) == 1:
+                keep("growth", rows=report.rows)
     report.close()
-    if len(sys.argv) == 1:
-        keep("growth", rows=report.rows)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def test_each_of_four_causes_is_told_and_tickets_wait_for_the_office(
     (page,) = told(asleep, "page", SILENT)[:1]
     assert page["labels"]["severity"] == "page"
     assert page["annotations"]["summary"] == (
-        "Hardly any labels have arrived at slicewatch for a day or longer"
+        f"Hardly any labels have arrived at {page['labels']['job']} for a day or longer"
     )
 
     # A clock that is fast, and an outage that was long.

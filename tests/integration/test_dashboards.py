@@ -217,7 +217,7 @@ def test_every_variable_has_a_choice(site: Site) -> None:
         assert site.choices(uid), uid
     chosen = site.choices("slicewatch-slice")
     assert {one["metric"] for one in chosen} == {"selection", "tpr", "fpr", "blocked", "ready"}
-    assert {one["window"] for one in chosen} == {"1h", "24h"}
+    assert {one["window"] for one in chosen} == {"1h", "24h", "7d", "28d"}
 
 
 def test_a_second_process_doubles_nothing(site: Site) -> None:
