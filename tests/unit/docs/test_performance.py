@@ -36,7 +36,7 @@ def test_all_tables_of_measurements_are_rendered(page: str, rendered: int) -> No
 def test_every_result_is_shown_and_the_gate_has_its_own() -> None:
     names = {path.stem for path in RESULTS}
     assert "small" in names
-    assert names <= {"memory", "refresh", "run", "scale", "small"}
+    assert names <= {"beside", "growth", "memory", "refresh", "run", "scale", "small"}
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
