@@ -134,7 +134,10 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Return the next leap's row (or the end), the newest time before it, and if events precede."""
+    """Return the row of the next leap (or the end), the newest time before it, and more.
+
+    The last is True if events precede the leap.
+    """
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
     leap_rows = np.flatnonzero(ts[row:] > before[:-1] + horizon)
     at = int(leap_rows[0]) if len(leap_rows) else len(ts) - row

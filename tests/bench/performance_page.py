@@ -122,19 +122,11 @@ def rendering_table() -> str:
     return table("slices | contracts | series | us of CPU each | aim", rows)
 
 
-def growth_table() -> str:
-    """Costs by what grows."""
-    return f"{_as_kept('growth')}\n\n{provenance('growth')}"
-
-
-def beside_table() -> str:
-    """One more hour of slicewatch, and a week computed again by others."""
-    return f"{_as_kept('beside')}\n\n{provenance('beside')}"
-
-
-def _as_kept(name: str) -> str:
+def as_kept(name: str) -> str:
+    """Rows with the columns that they were kept with."""
     rows = kept(name)["rows"]
-    return table(" | ".join(rows[0]), [tuple(row.values()) for row in rows])
+    cells = table(" | ".join(rows[0]), [tuple(row.values()) for row in rows])
+    return f"{cells}\n\n{provenance(name)}"
 
 
 def memory_table() -> str:
@@ -218,8 +210,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "small": ("small", lambda: run_table("small")),
     "cycles": ("refresh", cycles_table),
     "rendering": ("refresh", rendering_table),
-    "growth": ("growth", growth_table),
-    "beside": ("beside", beside_table),
+    "growth": ("growth", lambda: as_kept("growth")),
+    "beside": ("beside", lambda: as_kept("beside")),
     "memory": ("memory", memory_table),
     "scale": ("scale", scale_table),
     "million": ("scale", million_table),

@@ -23,8 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from monitor.core.counts import audit_grid
-from monitor.core.counts.audit_grid import AUDIT_RATES
+from monitor.core.counts.audit_grid import AUDIT_RATES, rate_index
 from monitor.core.counts.cells import MISSING, OTHER, Int64s
 
 DEFAULT_SCORE_BANDS = (0.70, 0.90)
@@ -130,7 +129,7 @@ class Coding:
 
     def rate_index(self, audit_p: float) -> int:
         """Return the index of the largest grid rate not above ``audit_p``; else the last index."""
-        return audit_grid.rate_index(self.audit_rates, audit_p)
+        return rate_index(self.audit_rates, audit_p)
 
     @property
     def max_atoms(self) -> int:
